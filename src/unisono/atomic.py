@@ -1,0 +1,81 @@
+"""Files and directories that are there whole or not at all, also after a power cut.
+
+The order is always the same: write under a temporary name, force it to the disk, rename,
+force the rename to the disk.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TEMPORARY = ".tmp-"
+
+
+def sync(path: Path) -> None:
+    """Force a file or a directory to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Put `data` at `path`; a reader sees the old content or the new, never a part."""
+    temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(handle, view) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    temporary.rename(path)
+    sync(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Put `text` at `path` as UTF-8, whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """Yield a temporary directory that becomes `path` if the block ends well.
+
+    `path` must not exist. If the block fails, nothing is left behind; if the process is
+    killed, only a name that starts with `TEMPORARY` is, which `clean` removes.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for entry in sorted(temporary.rglob("*")):
+            sync(entry)
+        sync(temporary)
+        temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync(path.parent)
+
+
+def clean(directory: Path) -> None:
+    """Remove what killed writers left half done in `directory`."""
+    for entry in directory.glob(f"{TEMPORARY}*"):
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

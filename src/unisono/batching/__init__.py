@@ -1,0 +1,1 @@
+"""Which pairs make up each update, and how they become tensors."""

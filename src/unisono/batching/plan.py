@@ -1,0 +1,130 @@
+"""Which sentence pairs make up each update.
+
+The plan is a pure function of the lengths, the budget, the seed and the epoch. It does not
+know how many processes there are: an update is a list of micro-batches, and rank r of n
+takes every n-th. So the order of updates, and what each update sees, stays the same when
+the number of machines changes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unisono.batching.settings import Budget
+from unisono.errors import ConfigError
+
+Indices = NDArray[np.int64]
+Lengths = NDArray[np.int32]
+
+END = 1  # each side of a pair ends with one more token than it has pieces
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """The pairs that go through the model together, and their number within the update."""
+
+    number: int
+    indices: Indices
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """One update: its micro-batches, and the tokens they add up to."""
+
+    epoch: int
+    micro_batches: tuple[MicroBatch, ...]
+    source_tokens: int
+    target_tokens: int
+    positions: int
+    sentences: int
+
+    def share(self, rank: int, size: int) -> tuple[MicroBatch, ...]:
+        """Return the micro-batches of `rank` among `size`; there may be none."""
+        return self.micro_batches[rank::size]
+
+
+class EpochPlan:
+    """The updates of one pass over the corpus, each made when asked for."""
+
+    def __init__(
+        self, source: Lengths, target: Lengths, batches: list[Indices], steps: int, epoch: int
+    ) -> None:
+        self._source, self._target, self._batches = source, target, batches
+        self._bounds = np.linspace(0, len(batches), steps + 1).round().astype(int)
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def __getitem__(self, step: int) -> StepPlan:
+        if not 0 <= step < len(self):
+            raise IndexError(step)
+        chosen = self._batches[self._bounds[step] : self._bounds[step + 1]]
+        sizes = [len(indices) for indices in chosen]
+        sources = [self._source[indices] + END for indices in chosen]
+        targets = [self._target[indices] + END for indices in chosen]
+        widths = [int(s.max()) + int(t.max()) for s, t in zip(sources, targets, strict=True)]
+        return StepPlan(
+            epoch=self.epoch,
+            micro_batches=tuple(MicroBatch(i, indices) for i, indices in enumerate(chosen)),
+            source_tokens=int(sum(lengths.sum() for lengths in sources)),
+            target_tokens=int(sum(lengths.sum() for lengths in targets)),
+            positions=sum(width * size for width, size in zip(widths, sizes, strict=True)),
+            sentences=sum(sizes),
+        )
+
+    def __iter__(self) -> Iterator[StepPlan]:
+        return (self[step] for step in range(len(self)))
+
+
+def plan_epoch(
+    source: Lengths, target: Lengths, budget: Budget, *, seed: int, epoch: int
+) -> EpochPlan:
+    """Plan one pass: pairs of like length together, micro-batches in random order.
+
+    Lengths are pieces without the end; every pair is used exactly once.
+    """
+    rng = np.random.default_rng((seed, epoch))
+    batches = fill(source, target, budget.tokens_per_micro_batch, rng)
+    order = rng.permutation(len(batches))
+    steps = max(1, round(len(batches) / budget.micro_batches_per_update))
+    return EpochPlan(source, target, [batches[i] for i in order], steps, epoch)
+
+
+def fill(
+    source: Lengths, target: Lengths, limit: int, rng: np.random.Generator | None = None
+) -> list[Indices]:
+    """Cut the pairs into batches of at most `limit` positions on the longer side.
+
+    Pairs are sorted by length; with `rng`, pairs of the same lengths fall at random, so
+    that they do not meet the same neighbours in every epoch.
+    """
+    longer = np.maximum(source, target) + END
+    _check_longest(longer, limit)
+    ties = np.arange(len(source)) if rng is None else rng.permutation(len(source))
+    order = np.lexsort((ties, source, target))
+    sizes = longer[order].astype(np.int64)
+    batches, start = [], 0
+    while start < len(order):
+        most = limit // int(sizes[start])
+        widest = np.maximum.accumulate(sizes[start : start + most])
+        fits = widest * np.arange(1, len(widest) + 1) <= limit
+        count = len(fits) if fits.all() else int(fits.argmin())
+        batches.append(order[start : start + count])
+        start += count
+    return batches
+
+
+def _check_longest(longer: NDArray[np.int32], limit: int) -> None:
+    if len(longer) == 0:
+        raise ConfigError("there are no pairs to make batches of", where="[corpus]")
+    longest = int(longer.max())
+    if longest > limit:
+        raise ConfigError(
+            f"pair {int(longer.argmax())} has {longest} tokens and does not fit into a batch "
+            f"of {limit}",
+            where="[batching] tokens_per_micro_batch",
+            fix=f"raise it to {longest} or more, or prepare with a lower `corpus.max_pieces`",
+        )

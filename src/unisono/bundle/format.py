@@ -1,0 +1,118 @@
+"""The files of a bundle, format 1. No torch here.
+
+A bundle is a directory. `manifest.json` holds size and SHA-256 of the other three files.
+"""
+
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from unisono.atomic import sha256_of
+from unisono.errors import DataError
+from unisono.models.settings import TransformerSettings
+from unisono.translate.settings import Decoding
+
+FORMAT = 1
+DESCRIPTION, WEIGHTS, PIECES = "bundle.json", "model.safetensors", "pieces.model"
+MANIFEST = "manifest.json"
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model is: `bundle.json`. Fields that a reader does not know are skipped."""
+
+    format: int = FORMAT
+    created_with: str
+    model: TransformerSettings
+    vocabulary: Annotated[int, msgspec.Meta(ge=4)]
+    tokenizer: str
+    max_pieces: Annotated[int, msgspec.Meta(ge=1)]
+    source_language: str
+    target_language: str
+    decoding: Decoding
+    step: Annotated[int, msgspec.Meta(ge=0)]
+    scores: dict[str, float] = {}
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    format: int
+
+
+class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file must be like to be trusted."""
+
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The files of a bundle."""
+
+    format: int
+    files: dict[str, FileEntry]
+
+
+def manifest_of(directory: Path) -> Manifest:
+    """Return the manifest that the files in `directory` deserve."""
+    return Manifest(
+        FORMAT,
+        {
+            name: FileEntry((directory / name).stat().st_size, sha256_of(directory / name))
+            for name in (DESCRIPTION, WEIGHTS, PIECES)
+        },
+    )
+
+
+def as_json(content: msgspec.Struct) -> bytes:
+    """Return `content` as JSON that people can read, too."""
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
+def verify(directory: Path) -> None:
+    """Raise an error unless every file of the bundle is what the manifest says."""
+    if not (directory / MANIFEST).is_file():
+        raise DataError(
+            f"this is no bundle: it has no {MANIFEST}",
+            where=str(directory),
+            fix="name the `bundle` directory of a finished run",
+        )
+    files = read(directory / MANIFEST, Manifest).files
+    if set(files) != {DESCRIPTION, WEIGHTS, PIECES}:
+        raise damaged(directory / MANIFEST, f"it lists {', '.join(sorted(files))}")
+    for name, entry in files.items():
+        _verify_file(directory / name, entry)
+
+
+def read(path: Path, kind: type[S]) -> S:
+    """Return what the JSON file at `path` holds; only format 1 is known."""
+    try:
+        content = path.read_bytes()
+        version = msgspec.json.decode(content, type=_Versioned).format
+        if version == FORMAT:
+            return msgspec.json.decode(content, type=kind)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise damaged(path, str(error)) from error
+    raise DataError(
+        f"format {version} is not known to this version",
+        where=str(path),
+        fix="use the version of Unisono that wrote it, or a newer one",
+    )
+
+
+def damaged(path: Path, how: str) -> DataError:
+    """Return the error for a file that does not hold what it should."""
+    return DataError(
+        f"{path.name} is damaged: {how}", where=str(path), fix="copy the bundle again"
+    )
+
+
+def _verify_file(path: Path, entry: FileEntry) -> None:
+    if not path.is_file():
+        raise damaged(path, "it is missing")
+    size = path.stat().st_size
+    if size != entry.bytes:
+        raise damaged(path, f"it has {size} bytes instead of {entry.bytes}")
+    if sha256_of(path) != entry.sha256:
+        raise damaged(path, "its SHA-256 differs from that in the manifest")

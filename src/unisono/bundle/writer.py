@@ -1,0 +1,96 @@
+"""Writing a bundle."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from unisono import __version__, atomic
+from unisono.bundle.format import (
+    DESCRIPTION,
+    MANIFEST,
+    PIECES,
+    WEIGHTS,
+    Description,
+    as_json,
+    manifest_of,
+)
+from unisono.errors import DataError
+from unisono.models.transformer import TransformerModel
+from unisono.translate.settings import Decoding
+
+
+def write_bundle(
+    path: Path,
+    *,
+    model: TransformerModel,
+    tokenizer_file: Path,
+    tokenizer_kind: str,
+    source_language: str,
+    target_language: str,
+    decoding: Decoding,
+    max_pieces: int,
+    step: int,
+    scores: Mapping[str, float],
+) -> Description:
+    """Write the bundle of `model` to `path`, in place of a bundle that may be there.
+
+    `max_pieces` is the length of line the model was trained for. If the process is killed,
+    `path` is what it was, or it is gone and its two versions are beside it, whole, as
+    `.new` and `.old`.
+    """
+    _refuse_to_replace_what_is_no_bundle(path)
+    description = Description(
+        created_with=f"unisono {__version__}",
+        model=model.settings,
+        vocabulary=model.vocabulary,
+        tokenizer=tokenizer_kind,
+        max_pieces=max_pieces,
+        source_language=source_language,
+        target_language=target_language,
+        decoding=decoding,
+        step=step,
+        scores=dict(scores),
+    )
+    new = path.with_name(f"{path.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    with atomic.new_directory(new) as directory:
+        _fill(directory, description, model, tokenizer_file)
+    _put_in_place(new, path)
+    return description
+
+
+def _fill(
+    directory: Path, description: Description, model: TransformerModel, tokenizer_file: Path
+) -> None:
+    weights = {
+        name: weight.detach().to("cpu", torch.float32).contiguous()
+        for name, weight in model.state_dict().items()
+    }
+    save_file(weights, directory / WEIGHTS)
+    shutil.copyfile(tokenizer_file, directory / PIECES)
+    atomic.write_bytes(directory / DESCRIPTION, as_json(description))
+    atomic.write_bytes(directory / MANIFEST, as_json(manifest_of(directory)))
+
+
+def _put_in_place(new: Path, path: Path) -> None:
+    old = path.with_name(f"{path.name}.old")
+    if path.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        path.rename(old)
+    new.rename(path)
+    atomic.sync(path.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _refuse_to_replace_what_is_no_bundle(path: Path) -> None:
+    if not path.exists() or (path / DESCRIPTION).is_file():
+        return
+    if not path.is_dir() or any(path.iterdir()):
+        raise DataError(
+            "something that is no bundle is in the way",
+            where=str(path),
+            fix="choose another place, or move it away yourself",
+        )

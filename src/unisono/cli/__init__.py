@@ -1,0 +1,67 @@
+"""The command line: one file a verb, imported only when the verb is used."""
+
+import importlib
+import sys
+
+import click
+
+from unisono import __version__
+from unisono.errors import DismissedError, UnisonoError
+
+VERBS = {
+    "demo": "train, score, translate and explain a model on the built-in corpus",
+    "corpora": "list corpora, or get one",
+    "prepare": "turn raw text into a corpus",
+    "show": "say what a corpus, run, checkpoint or bundle is",
+    "train": "train a model: alone, or under torchrun",
+    "launch": "start training on several processes",
+    "report": "answer the eleven questions about a run",
+    "translate": "translate standard input to standard output",
+    "score": "compute BLEU of a translation",
+}
+
+
+class Verbs(click.Group):
+    """A group that knows its commands by name and imports them when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order a person needs them."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the command."""
+        if cmd_name not in VERBS:
+            return None
+        command = getattr(importlib.import_module(f"unisono.cli.{cmd_name}"), cmd_name)
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs without importing them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.command(cls=Verbs, context_settings={"help_option_names": ["--help"]})
+@click.version_option(__version__, prog_name="unisono")
+def unisono() -> None:
+    """Train translation models on one machine or many, and know the truth about every run."""
+
+
+def main() -> None:
+    """Run the command line; errors a user can act on are shown without a traceback."""
+    try:
+        unisono(standalone_mode=False)
+    except UnisonoError as error:
+        if not isinstance(error, DismissedError):
+            print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except BrokenPipeError:  # `unisono … | head`: the reader has had enough
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,78 @@
+"""`unisono demo`: the main job, from nothing to eleven answers."""
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from unisono.cli.corpora import write_text
+from unisono.cli.launch import run_command
+from unisono.cli.options import PathType
+from unisono.cli.prepare import prepare_for
+from unisono.cli.translate import bundle_at
+from unisono.config.load import load_settings
+from unisono.config.settings import Settings
+from unisono.corpus.reader import open_corpus
+from unisono.errors import ConfigError
+from unisono.launch.local import plan_local
+from unisono.report.terminal import render_text
+from unisono.report.writing import write_report
+from unisono.units import duration
+
+SENTENCES_SHOWN = 5
+
+
+@click.command()
+@click.option("--config", type=PathType, default=Path("configs/demo.toml"), show_default=True)
+@click.option("--workers", default=2, show_default=True, type=click.IntRange(1))
+def demo(config: Path, workers: int) -> None:
+    """Prepare the built-in corpus, train on two workers, score, translate and report."""
+    began = time.monotonic()
+    settings = load_settings(config)
+    _say("1. text and corpus")
+    _prepare(settings)
+    _say(f"2. training with {workers} processes")
+    _train(config, settings, workers)
+    _say("3. sentences the model has never seen")
+    _translate(settings)
+    _say("4. eleven questions about this run")
+    report = write_report(Path(settings.run))
+    print(render_text(report))
+    print(f"\n{settings.run}/report.html shows the same with plots.")
+    print(f"The demo took {duration(time.monotonic() - began)} in all.")
+
+
+def _prepare(settings: Settings) -> None:
+    if settings.data.valid is None:
+        raise ConfigError("the demo needs [data.valid]", where="[data]")
+    directory = Path(settings.data.valid.source).parent
+    if not directory.exists():
+        write_text(directory, seed=1, pairs=200_000)
+    prepare_for(settings)
+
+
+def _train(config: Path, settings: Settings, workers: int) -> None:
+    began = time.monotonic()
+    code = run_command(plan_local(["train", str(config)], workers))
+    if code:
+        sys.exit(code)
+    print(f"training took {duration(time.monotonic() - began)}", file=sys.stderr)
+
+
+def _translate(settings: Settings) -> None:
+    from unisono.bundle.reader import open_bundle
+
+    test = open_corpus(Path(settings.corpus.directory)).split("test")
+    sources = test.source_text()[:SENTENCES_SHOWN]
+    references = test.target_text()[:SENTENCES_SHOWN]
+    translator = open_bundle(bundle_at(Path(settings.run))).translator("cpu")
+    for source, translation, reference in zip(
+        sources, translator.translate(sources), references, strict=True
+    ):
+        mark = "as the reference" if translation == reference else f"reference: {reference}"
+        print(f"  {source}\n    → {translation}\n      ({mark})")
+
+
+def _say(title: str) -> None:
+    print(f"\n— {title}", file=sys.stderr, flush=True)

@@ -1,0 +1,22 @@
+"""`unisono score`: BLEU of a translation."""
+
+import json
+from pathlib import Path
+
+import click
+
+from unisono.cli.options import PathType
+from unisono.score.bleu import score_files
+
+
+@click.command()
+@click.argument("translation", type=PathType)
+@click.argument("reference", type=PathType)
+@click.option("--json", "as_json", is_flag=True, help="Print the score as JSON.")
+def score(translation: Path, reference: Path, as_json: bool) -> None:
+    """Compute cased, detokenised sacreBLEU of TRANSLATION against REFERENCE."""
+    bleu = score_files(translation, reference)
+    if as_json:
+        print(json.dumps({"bleu": bleu.score, "signature": bleu.signature}))
+    else:
+        print(f"BLEU {bleu.score:.2f}  {bleu.signature}")

@@ -1,0 +1,163 @@
+"""Progress for a person: a bar on a terminal, a quiet line now and then in a log file."""
+
+import math
+import sys
+import time
+from collections import deque
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from unisono.config.settings import Settings
+from unisono.records.events import (
+    AnyEvent,
+    Ended,
+    Saved,
+    Started,
+    StepTaken,
+    Tested,
+    Validated,
+    Warned,
+)
+from unisono.units import amount_of_bytes, duration, seconds_of
+
+LINE_EVERY_SECONDS = 10.0
+WINDOW = 50
+
+ENDINGS = {
+    "max_steps": "reached max_steps",
+    "max_epochs": "reached max_epochs",
+    "max_time": "reached max_time",
+    "patience": "no better validation for a while",
+    "signal": "stopped by a signal; everything is saved, the same command continues",
+}
+
+
+class Screen:
+    """Shows the events of the leading process on standard error."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._bar = Progress(
+            TextColumn("[bold]{task.percentage:>3.0f} %"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.description}"),
+            console=self._console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("starting", total=1.0)
+        self._shown = True
+        self._last_line = 0.0
+        self._recent: deque[StepTaken] = deque(maxlen=WINDOW)
+        self._began, self._first_step = time.monotonic(), 0
+        self._updates_per_epoch = 0
+
+    def __enter__(self) -> "Screen":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def show(self, event: AnyEvent) -> None:
+        """Show `event`, if this is the process that shows."""
+        if isinstance(event, Started):
+            self._shown = event.rank == 0
+        if not self._shown:
+            return
+        if isinstance(event, Started):
+            self._show_start(event)
+        elif isinstance(event, StepTaken):
+            self._show_step(event)
+        else:
+            self._say(_sentence(event))
+
+    def _show_start(self, event: Started) -> None:
+        self._began, self._first_step = time.monotonic(), event.step
+        self._updates_per_epoch = event.updates_per_epoch
+        where = f"{event.size} process{'es' if event.size > 1 else ''} on {event.device}"
+        self._say(
+            f"training {event.parameters:,} parameters on {where}, "
+            f"{event.updates_per_epoch:,} updates an epoch, into {self._settings.run}"
+        )
+        if event.checkpoint:
+            self._say(f"continuing from checkpoint {event.checkpoint}")
+        if self._console.is_terminal:
+            self._bar.start()
+
+    def _show_step(self, event: StepTaken) -> None:
+        self._recent.append(event)
+        text, share = self._line(event), self._share(event)
+        if self._console.is_terminal:
+            self._bar.update(self._task, description=text, completed=share)
+        elif time.monotonic() - self._last_line >= LINE_EVERY_SECONDS:
+            self._say(f"{100 * share:3.0f} %  {text}")
+            self._last_line = time.monotonic()
+        if event.skipped:
+            self._say(f"step {event.step} was skipped: loss or gradient not finite")
+
+    def _line(self, event: StepTaken) -> str:
+        seconds = sum(step.seconds for step in self._recent) / len(self._recent)
+        tokens = sum(step.target_tokens for step in self._recent) / len(self._recent)
+        perplexity = math.exp(min(event.loss, 30.0))
+        left = self._seconds_left(event)
+        return (
+            f"step {event.step:,}  loss {event.loss:.3f}  ppl {perplexity:.1f}  "
+            f"lr {event.learning_rate:.2e}  {tokens / seconds:,.0f} tokens/s  "
+            f"{duration(seconds)}/step" + (f"  {duration(left)} left" if left else "")
+        )
+
+    def _share(self, event: StepTaken) -> float:
+        limits, shares = self._settings.train, [0.0]
+        if limits.max_steps:
+            shares.append(event.step / limits.max_steps)
+        if limits.max_epochs and self._updates_per_epoch:
+            shares.append(event.step / (limits.max_epochs * self._updates_per_epoch))
+        if limits.max_time:
+            shares.append((time.monotonic() - self._began) / seconds_of(limits.max_time))
+        return min(1.0, max(shares))
+
+    def _seconds_left(self, event: StepTaken) -> float:
+        limits, elapsed = self._settings.train, time.monotonic() - self._began
+        pace = elapsed / max(1, event.step - self._first_step)
+        ends = []
+        if limits.max_steps:
+            ends.append((limits.max_steps - event.step) * pace)
+        if limits.max_epochs and self._updates_per_epoch:
+            ends.append((limits.max_epochs * self._updates_per_epoch - event.step) * pace)
+        if limits.max_time:
+            ends.append(seconds_of(limits.max_time) - elapsed)
+        return max(0.0, min(ends, default=0.0))
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._console.print(text, markup=False)
+
+
+def _sentence(event: AnyEvent) -> str:
+    if isinstance(event, Validated):
+        bleu = f"  BLEU {event.bleu:.2f}" if event.bleu >= 0 else ""
+        best = "  (best so far)" if event.best else ""
+        took = duration(event.seconds)
+        return (
+            f"validation at step {event.step:,}: loss {event.loss:.4f}{bleu}{best}  in {took}"
+        )
+    if isinstance(event, Saved):
+        size, took = amount_of_bytes(event.bytes), duration(event.seconds)
+        return f"saved {event.name} ({size}) in {took}"
+    if isinstance(event, Warned):
+        return f"warning: {event.message}"
+    if isinstance(event, Tested):
+        return (
+            f"test set, best checkpoint (step {event.step:,}): BLEU {event.bleu:.2f}  "
+            f"{event.bleu_signature}"
+        )
+    if isinstance(event, Ended):
+        return f"ended at step {event.step:,}: {ENDINGS.get(event.reason, event.reason)}"
+    return ""

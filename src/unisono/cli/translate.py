@@ -1,0 +1,58 @@
+"""`unisono translate`: standard input to standard output."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from unisono.cli.options import PathType
+from unisono.records.layout import RunDirectory
+
+
+@click.command()
+@click.option(
+    "--model", type=PathType, required=True, help="A bundle, or a run directory that has one."
+)
+@click.option(
+    "--beam", type=click.IntRange(1), default=None, help="Prefixes kept; 1 is greedy."
+)
+@click.option("--length-penalty", type=click.FloatRange(0), default=None)
+@click.option(
+    "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True
+)
+@click.option(
+    "--batch-lines", default=1000, show_default=True, help="Lines read before any is written."
+)
+def translate(
+    model: Path, beam: int | None, length_penalty: float | None, device: str, batch_lines: int
+) -> None:
+    """Translate standard input to standard output, line by line.
+
+    The output has as many lines as the input, in the same order; an empty line gives an
+    empty line.
+    """
+    from unisono.bundle.reader import open_bundle
+    from unisono.comm.join import pick_device
+
+    bundle = open_bundle(bundle_at(model))
+    changes = {"beam": beam, "length_penalty": length_penalty}
+    given = {name: value for name, value in changes.items() if value is not None}
+    decoding = msgspec.structs.replace(bundle.description.decoding, **given)
+    translator = bundle.translator(pick_device(device), decoding=decoding)
+    for line in translator.translate_stream(_lines(), batch_lines=batch_lines):
+        sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def bundle_at(path: Path) -> Path:
+    """Return the bundle that `path` is, or that the run at `path` holds."""
+    inner = RunDirectory(path).bundle
+    return inner if inner.is_dir() else path
+
+
+def _lines() -> Iterator[str]:
+    # Bytes split at \n only: other separators of Unicode are part of a line.
+    for raw in sys.stdin.buffer:
+        yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")

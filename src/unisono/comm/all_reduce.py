@@ -1,0 +1,56 @@
+"""The reference strategy: run the micro-batches, then sum every gradient once.
+
+It overlaps nothing and is therefore slower than `ddp`, but it is short enough to be
+checked by eye, and the other strategies are tested against it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from unisono.comm.protocol import Comm, LossOf, Replica
+from unisono.stopwatch import Stopwatch
+
+
+@dataclass(frozen=True)
+class AllReduce:
+    """Sum gradients after the last micro-batch, all parameters in one message."""
+
+    exact: ClassVar[bool] = True
+
+    def attach(self, model: nn.Module, comm: Comm) -> Replica:
+        return SummedReplica(model, comm)
+
+
+@dataclass(frozen=True)
+class SummedReplica:
+    """A replica whose gradients are summed explicitly."""
+
+    module: nn.Module
+    comm: Comm
+
+    def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
+        total = torch.zeros((), device=self.comm.world.device)
+        for batch in batches:
+            with watch.time("forward"):
+                loss = loss_of(self.module, batch)
+            with watch.time("backward"):
+                loss.backward()
+            total += loss.detach()
+        if self.comm.world.size > 1:
+            with watch.time("exchange"):
+                self._sum_gradients()
+        return total
+
+    def _sum_gradients(self) -> None:
+        # A parameter no micro-batch reached still takes part, as zeros: the message must
+        # have the same layout on every rank.
+        wanted = [p for p in self.module.parameters() if p.requires_grad]
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in wanted]
+        summed = self.comm.sum(torch.cat([g.flatten() for g in grads]))
+        sizes = [p.numel() for p in wanted]
+        for p, part in zip(wanted, summed.split(sizes), strict=True):
+            p.grad = part.view_as(p)

@@ -1,0 +1,75 @@
+"""PyTorch's DistributedDataParallel, which sends gradients while the rest is computed."""
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch._C._distributed_c10d import GradBucket
+from torch.nn.parallel import DistributedDataParallel
+
+from unisono.comm.all_reduce import SummedReplica
+from unisono.comm.protocol import Comm, LossOf, Replica
+from unisono.stopwatch import Stopwatch
+
+
+@dataclass(frozen=True)
+class Ddp:
+    """Overlap the gradient exchange with the backward pass."""
+
+    exact: ClassVar[bool] = True
+
+    bucket_mb: float = 25.0
+
+    def attach(self, model: nn.Module, comm: Comm) -> Replica:
+        if comm.world.size == 1:
+            return SummedReplica(model, comm)
+        return DdpReplica(model, comm, self.bucket_mb)
+
+
+class DdpReplica:
+    """A replica whose gradients DDP exchanges, bucket by bucket."""
+
+    def __init__(self, model: nn.Module, comm: Comm, bucket_mb: float) -> None:
+        self.module, self._comm = model, comm
+        self._wrapped = DistributedDataParallel(
+            model,
+            bucket_cap_mb=bucket_mb,
+            broadcast_buffers=False,
+            gradient_as_bucket_view=True,
+        )
+        self._wrapped.register_comm_hook(self, _sum_bucket)
+        self.last_bucket_ready = 0.0
+
+    def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
+        total = torch.zeros((), device=self._comm.world.device)
+        for number, batch in enumerate(batches, start=1):
+            last = number == len(batches)
+            # The forward pass belongs inside no_sync too: DDP decides there, not in
+            # backward, whether this pass will exchange gradients.
+            with nullcontext() if last else self._wrapped.no_sync():
+                with watch.time("forward"):
+                    loss = loss_of(self._wrapped, batch)
+                self._backward(loss, watch, exchanges=last)
+            total += loss.detach()
+        return total
+
+    def _backward(self, loss: Tensor, watch: Stopwatch, *, exchanges: bool) -> None:
+        began = time.perf_counter()
+        loss.backward()
+        ended = time.perf_counter()
+        # The last bucket is ready when the last gradient is: what follows is only waiting.
+        computed = self.last_bucket_ready if exchanges else ended
+        watch.add("backward", computed - began)
+        watch.add("exchange", ended - computed)
+
+
+def _sum_bucket(replica: DdpReplica, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+    """Sum a bucket over all processes (DDP by itself would take the mean)."""
+    replica.last_bucket_ready = time.perf_counter()
+    work = dist.all_reduce(bucket.buffer(), async_op=True)
+    return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]

@@ -1,0 +1,92 @@
+"""What the rest of Unisono knows about other processes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from torch import Tensor, nn
+
+from unisono.stopwatch import Stopwatch
+
+LossOf = Callable[[nn.Module, Any], Tensor]
+
+
+@dataclass(frozen=True)
+class World:
+    """Where this process stands among the others."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    device: str = "cpu"
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes the files that exist once per run."""
+        return self.rank == 0
+
+
+class Comm(Protocol):
+    """The few things processes say to each other outside the gradient exchange."""
+
+    @property
+    def world(self) -> World:
+        """Return this process's place."""
+        ...
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return the sum of `tensor` over all processes, on all processes."""
+        ...
+
+    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
+        """Return every process's `numbers`, in order of rank, on all processes."""
+        ...
+
+    def gather_bytes(self, data: bytes) -> list[bytes]:
+        """Return every process's `data`, of any length, in order of rank, on all processes."""
+        ...
+
+    def from_leader(self, tensor: Tensor) -> Tensor:
+        """Return the leading process's `tensor`; the others pass one of its shape and type."""
+        ...
+
+    def any(self, flag: bool) -> bool:
+        """Return whether any process said yes: how the run decides anything."""
+        ...
+
+    def barrier(self) -> None:
+        """Wait until all processes are here."""
+        ...
+
+    def close(self) -> None:
+        """Leave the group."""
+        ...
+
+
+class Replica(Protocol):
+    """One process's copy of the model, and how its gradient meets the others'."""
+
+    @property
+    def module(self) -> nn.Module:
+        """Return the model itself, for saving and decoding."""
+        ...
+
+    def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
+        """Leave in `.grad` the sum over all processes and batches; return this one's loss.
+
+        `watch` gets the seconds of "forward", "backward" and "exchange", the last being
+        only what the backward pass did not hide.
+        """
+        ...
+
+
+class Strategy(Protocol):
+    """How replicas come to agree. A frozen dataclass of settings."""
+
+    exact: ClassVar[bool]
+    """Whether the update equals the one a single process would make. Tests hold it to this."""
+
+    def attach(self, model: nn.Module, comm: Comm) -> Replica:
+        """Return this process's replica of `model`."""
+        ...

@@ -1,0 +1,66 @@
+"""Things that must succeed on every process, or on none."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+import torch
+from torch import Tensor
+
+from unisono.comm.protocol import Comm
+from unisono.errors import DismissedError, RunError, UnisonoError
+
+T = TypeVar("T")
+
+
+def all_or_none(comm: Comm, action: Callable[[], T]) -> T:
+    """Return what `action` returns; if it fails on any process, fail on all.
+
+    The process that failed raises its own error, the leading one says who it was, and the
+    others leave in silence, so that a person reads the reason once.
+    """
+    result: list[T] = []
+    error: UnisonoError | OSError | None = None
+    try:
+        result.append(action())
+    except (UnisonoError, OSError) as caught:
+        error = caught
+    told = comm.gather_bytes(str(error or "").encode("utf-8"))
+    failed = [rank for rank, text in enumerate(told) if text]
+    if error is not None and (comm.world.leads or 0 not in failed):
+        raise error
+    if failed:
+        if comm.world.leads:
+            raise RunError(f"process {failed[0]} failed: {told[failed[0]].decode('utf-8')}")
+        raise DismissedError(f"process {failed[0]} failed")
+    return result[0]
+
+
+def check_same(comm: Comm, facts: Mapping[str, str]) -> None:
+    """Raise an error that names the first fact in which a process differs from the leader."""
+    rows = [
+        msgspec.json.decode(row, type=dict[str, str])
+        for row in comm.gather_bytes(msgspec.json.encode(dict(facts)))
+    ]
+    for rank, row in enumerate(rows):
+        for name, value in rows[0].items():
+            if row.get(name) != value:
+                raise RunError(
+                    f"processes do not agree on {name}: process 0 has {value}, "
+                    f"process {rank} has {row.get(name)}",
+                    where=f"process {rank}",
+                    fix="use the same version, settings and corpus on all machines",
+                )
+
+
+def tensors_from_leader(comm: Comm, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the leading process's tensors by name, whatever the others passed."""
+    shapes = {name: (str(t.dtype), list(t.shape)) for name, t in tensors.items()}
+    told = comm.gather_bytes(msgspec.json.encode(shapes))[0]
+    wanted = msgspec.json.decode(told, type=dict[str, tuple[str, list[int]]])
+    received = {}
+    for name, (kind, shape) in wanted.items():
+        empty = torch.empty(shape, dtype=getattr(torch, kind.removeprefix("torch.")))
+        mine = tensors[name] if comm.world.leads else empty
+        received[name] = comm.from_leader(mine)
+    return received

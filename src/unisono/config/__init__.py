@@ -1,0 +1,1 @@
+"""Settings: one TOML file, strictly checked before anything starts. No torch here."""

@@ -1,0 +1,79 @@
+"""Settings that are each allowed but cannot work together."""
+
+from unisono.config.settings import Settings
+from unisono.errors import ConfigError
+from unisono.schedules.cosine import Cosine
+from unisono.schedules.linear import Linear
+from unisono.units import seconds_of
+
+
+def check_combinations(settings: Settings, *, where: str) -> None:
+    """Raise a ConfigError for the first impossible combination."""
+    _check_model(settings, where)
+    _check_limits(settings, where)
+    _check_batching(settings, where)
+    _check_schedule(settings, where)
+    seconds_of(settings.sync.timeout, where=f"{where} [sync] timeout")
+    if settings.validation.best == "bleu" and not settings.validation.bleu:
+        raise ConfigError(
+            "the best checkpoint cannot be chosen by BLEU while `bleu = false`",
+            where=f"{where} [validation]",
+            fix='set `bleu = true` or `best = "loss"`',
+        )
+
+
+def _check_model(settings: Settings, where: str) -> None:
+    width, heads = settings.model.width, settings.model.heads
+    if width % heads:
+        raise ConfigError(
+            f"width {width} cannot be split over {heads} heads",
+            where=f"{where} [model]",
+            fix=f"make `width` a multiple of {heads}, or change `heads`",
+        )
+    if width % 2:
+        raise ConfigError(
+            f"width {width} is odd; positions need sine and cosine",
+            where=f"{where} [model] width",
+            fix=f"set `width = {width + 1}`",
+        )
+
+
+def _check_limits(settings: Settings, where: str) -> None:
+    train = settings.train
+    if train.max_time:
+        seconds_of(train.max_time, where=f"{where} [train] max_time")
+    if not (train.max_steps or train.max_epochs or train.max_time or train.patience):
+        raise ConfigError(
+            "nothing says when to stop",
+            where=f"{where} [train]",
+            fix="set one of max_steps, max_epochs, max_time, patience",
+        )
+
+
+def _check_batching(settings: Settings, where: str) -> None:
+    batching, longest = settings.batching, settings.corpus.max_pieces + 1
+    if batching.tokens_per_micro_batch > batching.tokens_per_update:
+        raise ConfigError(
+            f"a micro-batch of {batching.tokens_per_micro_batch} tokens is larger than the "
+            f"update of {batching.tokens_per_update} it is a part of",
+            where=f"{where} [batching]",
+            fix=f"set `tokens_per_micro_batch = {batching.tokens_per_update}` or less",
+        )
+    if longest > batching.tokens_per_micro_batch:
+        raise ConfigError(
+            f"a sentence of {longest} tokens does not fit into a micro-batch of "
+            f"{batching.tokens_per_micro_batch}",
+            where=f"{where} [batching] tokens_per_micro_batch",
+            fix=f"raise it to {longest} or more, or lower `corpus.max_pieces`",
+        )
+
+
+def _check_schedule(settings: Settings, where: str) -> None:
+    schedule = settings.schedule
+    if isinstance(schedule, Cosine | Linear) and schedule.total_steps <= schedule.warmup_steps:
+        raise ConfigError(
+            f"the schedule ends at step {schedule.total_steps}, before its warm-up of "
+            f"{schedule.warmup_steps} steps is over",
+            where=f"{where} [schedule]",
+            fix="raise `total_steps` or lower `warmup_steps`",
+        )

@@ -1,0 +1,99 @@
+"""Everything a run can be told. One TOML file; `configs/` explains each line in place."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from unisono.batching.settings import Budget
+from unisono.comm.settings import Sync
+from unisono.models.settings import TransformerSettings
+from unisono.optim.settings import Adam, Optimizer
+from unisono.schedules import Schedule
+from unisono.schedules.transformer import Transformer
+from unisono.translate.settings import Decoding
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of settings: unknown keys are refused, and nothing changes after loading."""
+
+
+class Pair(Table, frozen=True):
+    """Two text files, line by line translations of each other."""
+
+    source: str
+    target: str
+
+
+class Data(Table, frozen=True):
+    """The raw text. Paths are relative to the directory the command is started in."""
+
+    source_language: str = "en"
+    target_language: str = "de"
+    train: list[Pair] = []
+    valid: Pair | None = None
+    test: Pair | None = None
+
+
+class CorpusSettings(Table, frozen=True):
+    """How raw text becomes a corpus."""
+
+    directory: str
+    vocabulary: Annotated[int, msgspec.Meta(ge=16)] = 32000
+    character_coverage: Annotated[float, msgspec.Meta(gt=0.9, le=1)] = 1.0
+    max_pieces: Positive = 200
+    max_length_ratio: Annotated[float, msgspec.Meta(gt=1)] = 4.0
+    drop_duplicates: bool = True
+    drop_overlap: bool = True
+
+
+class Training(Table, frozen=True):
+    """What is minimised, and when to stop: at whichever limit comes first; 0 or "" is none."""
+
+    label_smoothing: Share = 0.1
+    clip_norm: NotNegative = 0.0
+    max_steps: Count = 0
+    max_epochs: Count = 0
+    max_time: str = ""
+    patience: Count = 0
+
+
+class Validation(Table, frozen=True):
+    """How often and how a run is scored on the validation set."""
+
+    every_steps: Positive = 1000
+    bleu: bool = True
+    beam: Positive = 1
+    tokens_per_batch: Positive = 4096
+    best: Literal["bleu", "loss"] = "loss"
+    samples: Count = 8
+
+
+class Checkpoints(Table, frozen=True):
+    """How often to save, and how many to keep besides the best."""
+
+    every_steps: Positive = 1000
+    keep: Annotated[int, msgspec.Meta(ge=2)] = 2
+
+
+class Settings(Table, frozen=True, kw_only=True):
+    """One run."""
+
+    seed: Count = 1
+    run: str = ""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    data: Data
+    corpus: CorpusSettings
+    model: TransformerSettings = TransformerSettings()
+    batching: Budget = Budget()
+    optimizer: Optimizer = Adam()
+    schedule: Schedule = Transformer()
+    sync: Sync = Sync()
+    train: Training
+    validation: Validation = Validation()
+    checkpoint: Checkpoints = Checkpoints()
+    decoding: Decoding = Decoding()

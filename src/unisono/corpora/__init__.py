@@ -1,0 +1,1 @@
+"""Text to learn from: the built-in corpus and the catalogue of public ones."""

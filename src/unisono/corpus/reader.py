@@ -1,0 +1,182 @@
+"""Reading a corpus: memory-mapped, so that opening is cheap and processes share the pages."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unisono.atomic import sha256_of
+from unisono.corpus.layout import (
+    OFFSET_TYPE,
+    PIECES,
+    SIDES,
+    Side,
+    id_type,
+    ids_file,
+    offsets_file,
+    text_file,
+)
+from unisono.corpus.manifest import Block, Manifest, fingerprint_of, read_manifest
+from unisono.errors import DataError, suggest
+from unisono.text.load import load_tokenizer
+from unisono.text.tokenizer import Tokenizer
+
+_AGAIN = "remove the directory and prepare the corpus again"
+
+
+class Corpus:
+    """A corpus directory, opened and found complete."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the hash that tells this corpus from any other."""
+        return self.manifest.fingerprint
+
+    def tokenizer(self) -> Tokenizer:
+        """Load the tokenizer the corpus was encoded with."""
+        return load_tokenizer(self.manifest.tokenizer, self.path / PIECES)
+
+    def has(self, split: str) -> bool:
+        """Say whether there is such a split."""
+        return split in self.manifest.splits
+
+    def split(self, name: str) -> "Split":
+        """Return "train", "valid" or "test"."""
+        if not self.has(name):
+            raise DataError(
+                f"the corpus has no {name} set",
+                where=str(self.path),
+                fix=f"name its files in [data.{name}] and prepare the corpus again; "
+                + suggest(name, self.manifest.splits),
+            )
+        return Split(self.path, name, self.manifest)
+
+
+class Split:
+    """The pairs of one split, numbered from 0 through all its blocks."""
+
+    def __init__(self, path: Path, name: str, manifest: Manifest) -> None:
+        self.name = name
+        self._path = path
+        blocks = manifest.splits[name].blocks
+        self._source = _Sentences(path, blocks, "source", manifest.vocabulary)
+        self._target = _Sentences(path, blocks, "target", manifest.vocabulary)
+        self.source_lengths = self._source.lengths()
+        self.target_lengths = self._target.lengths()
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    def source(self, index: int) -> NDArray[Any]:
+        """Return the ids of a source sentence, without begin and end: a view of the file."""
+        return self._source[index]
+
+    def target(self, index: int) -> NDArray[Any]:
+        """Return the ids of a target sentence, without begin and end: a view of the file."""
+        return self._target[index]
+
+    def pairs(self, indices: Iterable[int]) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+        """Return the source and the target sentences of some pairs."""
+        chosen = [int(index) for index in indices]
+        return [self._source[i] for i in chosen], [self._target[i] for i in chosen]
+
+    def source_text(self) -> list[str]:
+        """Return the original source lines of a held-out set, one per pair."""
+        return self._text("source")
+
+    def target_text(self) -> list[str]:
+        """Return the original target lines of a held-out set, one per pair."""
+        return self._text("target")
+
+    def _text(self, side: Side) -> list[str]:
+        path = self._path / text_file(self.name, side)
+        if not path.is_file():
+            raise DataError(
+                f"the original text of the {self.name} set is not in the corpus",
+                where=str(path),
+                fix='only "valid" and "test" keep their text',
+            )
+        # Nothing but a line feed ends a line: read_text and splitlines know others.
+        lines = path.read_bytes().decode("utf-8").split("\n")[:-1]
+        if len(lines) != len(self):
+            what = f"{len(lines)} lines of text for {len(self)} pairs"
+            raise DataError(what, where=str(path), fix=_AGAIN)
+        return lines
+
+
+class _Sentences:
+    """One side of a split."""
+
+    def __init__(self, path: Path, blocks: list[Block], side: Side, vocabulary: int) -> None:
+        self._offsets = [
+            _array(path / offsets_file(block.name, side), OFFSET_TYPE) for block in blocks
+        ]
+        self._ids = [
+            _array(path / ids_file(block.name, side), id_type(vocabulary)) for block in blocks
+        ]
+        self._starts = list(accumulate((block.pairs for block in blocks), initial=0))
+
+    def lengths(self) -> NDArray[np.int32]:
+        empty = np.empty(0, np.int32)
+        return np.concatenate([empty, *map(np.diff, self._offsets)]).astype(np.int32)
+
+    def __getitem__(self, index: int) -> NDArray[Any]:
+        if not 0 <= index < self._starts[-1]:
+            raise IndexError(f"pair {index} of {self._starts[-1]}")
+        block = bisect_right(self._starts, index) - 1
+        offsets, within = self._offsets[block], index - self._starts[block]
+        return self._ids[block][offsets[within] : offsets[within + 1]]
+
+
+def _array(path: Path, kind: np.dtype[Any]) -> NDArray[Any]:
+    if path.stat().st_size == 0:  # which cannot be mapped
+        return np.empty(0, kind)
+    # A plain array over the mapping: slicing a memmap itself is several times slower.
+    return np.asarray(np.memmap(path, kind, mode="r"))
+
+
+def open_corpus(path: Path, *, verify: bool = False) -> Corpus:
+    """Open the corpus in the directory `path`, complete and of the recorded sizes.
+
+    With `verify`, every file is read and its content compared with its hash.
+    """
+    manifest = read_manifest(path)
+    for name, file in manifest.files.items():
+        found = path / name
+        if not found.is_file():
+            raise DataError(f"the corpus lacks {name}", where=str(path), fix=_AGAIN)
+        size = found.stat().st_size
+        if size != file.bytes:
+            what = f"{name} has {size} bytes; the manifest says {file.bytes}"
+            raise DataError(what, where=str(found), fix=_AGAIN)
+        if verify and sha256_of(found) != file.sha256:
+            raise DataError(f"{name} has changed", where=str(found), fix=_AGAIN)
+    _check_manifest(path, manifest)
+    return Corpus(path, manifest)
+
+
+def _check_manifest(path: Path, manifest: Manifest) -> None:
+    if fingerprint_of(manifest.files) != manifest.fingerprint:
+        what = "the manifest does not agree with its own fingerprint"
+        raise DataError(what, where=str(path), fix=_AGAIN)
+    expected = {PIECES: manifest.files[PIECES].bytes if PIECES in manifest.files else -1}
+    for split in manifest.splits.values():
+        for block in split.blocks:
+            for side in SIDES:
+                tokens = block.source_tokens if side == "source" else block.target_tokens
+                ids = tokens * id_type(manifest.vocabulary).itemsize
+                expected[ids_file(block.name, side)] = ids
+                offsets = (block.pairs + 1) * OFFSET_TYPE.itemsize
+                expected[offsets_file(block.name, side)] = offsets
+    for name, size in expected.items():
+        if name not in manifest.files or manifest.files[name].bytes != size:
+            what = f"the manifest does not agree with itself about {name}"
+            raise DataError(what, where=str(path), fix=_AGAIN)

@@ -1,0 +1,1 @@
+"""From a run directory to the eleven answers: what happened, how we know, what to do."""

@@ -1,0 +1,71 @@
+"""How big is a checkpoint, and why?"""
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.checkpoints import (
+    BYTES_PER_NUMBER,
+    OPTIMIZER,
+    WEIGHTS,
+    Files,
+    moments_of,
+    newest_files,
+)
+from unisono.diagnose.questions import reply
+from unisono.diagnose.report import Answer
+from unisono.diagnose.words import count, percent, rounded
+from unisono.units import amount_of_bytes
+
+# Names and shapes of tensors, progress and manifest take some room of their own.
+OVERHEAD_BYTES = 64_000
+OVERHEAD_SHARE = 0.02
+
+
+def answer_checkpoint_size(case: Case) -> Answer:
+    """Weigh the newest checkpoint and do the arithmetic."""
+    files = newest_files(case)
+    if files is None:
+        return reply("checkpoint_size", "unknown", "No checkpoint has been saved yet.")
+    moments = moments_of(case.run.config)
+    if not case.parameters or moments is None:
+        return reply(
+            "checkpoint_size",
+            "unknown",
+            f"{files.name} has {amount_of_bytes(files.bytes)}, but the number of parameters or "
+            "the optimizer is not recorded, so the sum cannot be checked.",
+            values={"bytes": files.bytes, "expected_bytes": None, "files": files.sizes},
+        )
+    return _answered(case, files, moments)
+
+
+def _answered(case: Case, files: Files, moments: int) -> Answer:
+    weights = BYTES_PER_NUMBER * case.parameters
+    expected = weights * (1 + moments)
+    off = files.bytes - expected
+    fits = abs(off) <= OVERHEAD_BYTES + OVERHEAD_SHARE * expected
+    kept = {0: "", 1: " and the optimizer's momentum (as much again)"}.get(
+        moments, " and two moments of Adam (twice as much again)"
+    )
+    verdict = "which is what it weighs" if fits else "which is NOT what it weighs"
+    return reply(
+        "checkpoint_size",
+        "answered",
+        f"{amount_of_bytes(files.bytes)}: {case.parameters:,} parameters of 4 bytes make "
+        f"{amount_of_bytes(weights)}{kept}; together {amount_of_bytes(expected)}, {verdict}.",
+        values={
+            "bytes": files.bytes,
+            "expected_bytes": expected,
+            "parameters": case.parameters,
+            "numbers_per_parameter": 1 + moments,
+            "difference": rounded(off / expected, 5),
+            "files": files.sizes,
+        },
+        evidence=[
+            f"{amount_of_bytes(files.sizes.get(WEIGHTS, 0))} {WEIGHTS}, expected "
+            f"{amount_of_bytes(weights)} = {case.parameters:,} × 4 bytes",
+            f"{amount_of_bytes(files.sizes.get(OPTIMIZER, 0))} {OPTIMIZER}, expected "
+            f"{amount_of_bytes(moments * weights)} = {case.parameters:,} × 4 bytes × {moments}",
+            f"difference {percent(off / expected)}; sizes are {files.source}",
+            f"{count(len(case.run.saves), 'checkpoint')} saved in all; "
+            f"`checkpoint.keep` says how many stay",
+        ],
+        advice="" if fits else "Look at the files: something else is in them, or missing.",
+    )

@@ -1,0 +1,134 @@
+"""How long did the run take, and how long will it still take?"""
+
+from typing import Any
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.liveness import silence, state
+from unisono.diagnose.questions import reply
+from unisono.diagnose.report import Answer
+from unisono.diagnose.words import count, rounded
+from unisono.errors import ConfigError
+from unisono.units import duration, seconds_of
+
+RECENT = 200
+REASONS = {
+    "max_steps": "it made all the updates it was allowed",
+    "max_epochs": "it made all the passes over the corpus it was allowed",
+    "max_time": "its time was up",
+    "patience": "validation had not become better for as long as `train.patience` allows",
+    "signal": "it was asked to stop by a signal, and saved first",
+}
+
+
+def answer_duration(case: Case) -> Answer:
+    """Say whether the run is over, how long it took in all, and how long is left."""
+    verdict = state(case)
+    if verdict == "unknown":
+        return reply(
+            "duration",
+            "unknown",
+            "No process has recorded anything yet, so there is no clock to read.",
+            advice="Start the run, or look whether it could write to its directory.",
+        )
+    left = seconds_left(case) if verdict == "running" else None
+    return reply(
+        "duration",
+        verdict,
+        _summary(case, verdict, left),
+        values=_values(case, verdict, left),
+        evidence=_evidence(case, verdict),
+        advice=_advice(case, verdict),
+    )
+
+
+def elapsed(case: Case) -> float:
+    """Return the seconds over all sessions; a running one goes on until now."""
+    total = sum(session.seconds for session in case.sessions)
+    return total + (silence(case) if state(case) == "running" else 0.0)
+
+
+def seconds_left(case: Case) -> float | None:
+    """Return the seconds until the nearest limit at the recent pace, or None if unknown."""
+    limits = []
+    updates = _updates_left(case)
+    began = case.sessions[-1].began
+    recent = [step for step in case.run.steps if step.time >= began][-RECENT:]
+    if updates is not None and len(recent) > 1:
+        pace = (recent[-1].time - recent[0].time) / (len(recent) - 1)
+        limits.append(max(0.0, updates * pace - silence(case)))
+    try:
+        most = seconds_of(str(case.run.config.get("train", {}).get("max_time", "")))
+        limits.append(max(0.0, most - elapsed(case)))
+    except ConfigError:
+        pass  # no limit in time was set
+    return min(limits, default=None)
+
+
+def _updates_left(case: Case) -> int | None:
+    limits = [int(case.setting("train", "max_steps", 0))]
+    epoch = case.run.last_starts[0].updates_per_epoch if case.run.last_starts else 0
+    limits.append(epoch * int(case.setting("train", "max_epochs", 0)))
+    known = [limit for limit in limits if limit > 0]
+    done = case.run.steps[-1].step if case.run.steps else 0
+    return max(0, min(known) - done) if known else None
+
+
+def _unclean(case: Case) -> int:
+    return sum(not session.reason for session in case.sessions[:-1])
+
+
+def _summary(case: Case, verdict: str, left: float | None) -> str:
+    took = ("at least " if _unclean(case) else "") + duration(elapsed(case))
+    updates = count(case.run.steps[-1].step if case.run.steps else 0, "update")
+    reason = case.sessions[-1].reason
+    if verdict == "running":
+        more = "; how long it will still take is not known" if left is None else ""
+        more = f"; about {duration(left)} to go" if left is not None else more
+        return f"The run is going on: {took} so far, {updates} made{more}."
+    if verdict == "failed":
+        return (
+            f"The run broke off: {took} and {updates} were recorded, then nothing for "
+            f"{duration(silence(case))}, and no word that it ended."
+        )
+    why = REASONS.get(reason, f"it gave `{reason}` as the reason")
+    return f"The run took {took} for {updates} and {verdict}: {why}."
+
+
+def _values(case: Case, verdict: str, left: float | None) -> dict[str, Any]:
+    return {
+        "seconds": rounded(elapsed(case), 3),
+        "seconds_left": rounded(left, 1),
+        "updates": case.run.steps[-1].step if case.run.steps else 0,
+        "starts": len(case.sessions),
+        "restarts": len(case.sessions) - 1,
+        "reason": case.sessions[-1].reason,
+        "seconds_since_last_event": None
+        if verdict in ("finished", "stopped")
+        else rounded(silence(case), 1),
+    }
+
+
+def _evidence(case: Case, verdict: str) -> list[str]:
+    lines = []
+    if len(case.sessions) > 1:
+        lengths = ", ".join(duration(session.seconds) for session in case.sessions)
+        lines.append(f"started {len(case.sessions)} times; the clock adds up {lengths}")
+    if _unclean(case):
+        lines.append(
+            "an earlier start broke off: what it did after its last checkpoint was done again "
+            "and is counted once, so its true length is not known"
+        )
+    if verdict in ("running", "failed"):
+        lines.append(f"last event {duration(silence(case))} ago, no `ended` event since")
+    else:
+        lines.append(f"rank 0 recorded `ended` with the reason `{case.sessions[-1].reason}`")
+    return lines
+
+
+def _advice(case: Case, verdict: str) -> str:
+    if verdict == "failed":
+        saved = f"from {case.run.saves[-1].name}" if case.run.saves else "from the beginning"
+        return f"Look at the last lines the processes wrote; the same command goes on {saved}."
+    if verdict == "stopped":
+        return "The same command goes on where it stopped."
+    return ""

@@ -1,0 +1,111 @@
+"""What does the learning-rate curve show, and why?"""
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.questions import reply
+from unisono.diagnose.rates import Rates, rates_of, schedule_of
+from unisono.diagnose.report import Answer
+from unisono.diagnose.words import count, rounded
+from unisono.schedules import Schedule
+from unisono.schedules.constant import Constant
+from unisono.schedules.cosine import Cosine
+from unisono.schedules.linear import Linear
+
+TOLERANCE = 1e-6
+
+
+def answer_learning_rate(case: Case) -> Answer:
+    """Put the configured numbers into the formula and check it against what was recorded."""
+    schedule, rates = schedule_of(case.run.config), rates_of(case)
+    if schedule is None:
+        return reply(
+            "learning_rate",
+            "unknown",
+            "The configuration holds no learning-rate schedule that this version can read.",
+            values=_values(None, rates),
+        )
+    words = f"{_course(schedule)} It follows the number of updates alone, never the loss."
+    if rates is None:
+        return reply(
+            "learning_rate",
+            "answered",
+            f"No update was recorded yet. {words}",
+            values=_values(schedule, None),
+            evidence=[f"configured: {schedule.formula()}"],
+        )
+    wrong = deviations(case, schedule)
+    return reply(
+        "learning_rate",
+        "answered",
+        f"{_shown(rates, schedule)} {words}",
+        values={**_values(schedule, rates), "steps_off_formula": len(wrong)},
+        evidence=[f"configured: {schedule.formula()}", _check(case, wrong)],
+        advice=_advice(rates, schedule, wrong),
+    )
+
+
+def deviations(case: Case, schedule: Schedule) -> list[int]:
+    """Return the steps whose recorded rate is not the formula's."""
+    wrong = []
+    for step in case.run.steps:
+        due = schedule(step.step)
+        if abs(step.learning_rate - due) > TOLERANCE * max(due, 1e-12):
+            wrong.append(step.step)
+    return wrong
+
+
+def _values(schedule: Schedule | None, rates: Rates | None) -> dict[str, object]:
+    values: dict[str, object] = {"formula": schedule.formula() if schedule else None}
+    if schedule:
+        values["warmup_steps"] = schedule.warmup_steps
+    if rates:
+        values |= {
+            "peak": rounded(rates.peak, 10),
+            "peak_step": rates.peak_step,
+            "final": rounded(rates.last, 10),
+            "final_step": rates.last_step,
+        }
+    return values
+
+
+def _shown(rates: Rates, schedule: Schedule) -> str:
+    if rates.last_step < schedule.warmup_steps:
+        return (
+            f"The rate was still rising when the record ends, at {rates.last:.3g} in step "
+            f"{rates.last_step:,}."
+        )
+    return (
+        f"The rate was highest in step {rates.peak_step:,} ({rates.peak:.3g}) and stood at "
+        f"{rates.last:.3g} in step {rates.last_step:,}."
+    )
+
+
+def _course(schedule: Schedule) -> str:
+    warmup = schedule.warmup_steps
+    rise = f"It rises in a straight line for {count(warmup, 'update')} (warm-up), then "
+    if not warmup:
+        rise = "Without a warm-up, it "
+    if isinstance(schedule, Constant):
+        return f"{rise}stays at {schedule.peak:g}."
+    if isinstance(schedule, Cosine):
+        end = f"{schedule.floor:g} at step {schedule.total_steps:,}"
+        return f"{rise}glides down half a cosine wave to {end}."
+    if isinstance(schedule, Linear):
+        end = f"{schedule.floor:g} at step {schedule.total_steps:,}"
+        return f"{rise}falls in a straight line to {end}."
+    return f"{rise}falls as 1/√step: after four times as many updates it has halved."
+
+
+def _check(case: Case, wrong: list[int]) -> str:
+    total = count(len(case.run.steps), "recorded rate")
+    if not wrong:
+        return f"{total} checked against the formula: all equal"
+    differ = f"{len(wrong):,} differ, first in step {wrong[0]:,}"
+    return f"{total} checked against the formula: {differ}"
+
+
+def _advice(rates: Rates, schedule: Schedule, wrong: list[int]) -> str:
+    if wrong:
+        return "The rates do not follow the configuration: was it changed between starts?"
+    if rates.last_step < schedule.warmup_steps:
+        return "Train past the warm-up, or shorten it (`schedule.warmup_steps`)."
+    return ""

@@ -1,0 +1,134 @@
+"""What was the network doing, and was it the bottleneck?"""
+
+from typing import Any
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.questions import reply
+from unisono.diagnose.report import Answer
+from unisono.diagnose.words import count, listing, percent, rounded
+from unisono.physics.ring import ring_bytes
+from unisono.units import amount_of_bytes, duration
+
+MUCH = 0.30
+FEWEST = 5
+NOT_SAMPLED = "the rate of the link and the bytes on it were not sampled"
+
+
+def answer_network(case: Case) -> Answer:
+    """Say what was exchanged, between whom, and how much of the time it cost."""
+    if not case.sessions:
+        return reply("network", "unknown", "No process has recorded where it ran.")
+    if case.size <= 1:
+        return reply(
+            "network",
+            "not_used",
+            "One process made every update: nothing was exchanged.",
+            values=_values(case),
+        )
+    if not case.run.hosts:
+        return _unknown(case, "No process has recorded on which machine it ran.")
+    if len(case.run.last_starts) < case.size:
+        known = len(case.run.last_starts)
+        return _unknown(
+            case, f"Only {known} of {case.size} processes recorded on which machine they ran."
+        )
+    return _loopback(case) if len(case.run.hosts) == 1 else _between_hosts(case)
+
+
+def expected_bytes(case: Case) -> int:
+    """Return what each process sends, and receives, in one update by the ring formula."""
+    return ring_bytes(case.parameters, case.size)
+
+
+def arithmetic(case: Case) -> str:
+    """Write the ring formula with the numbers of this run."""
+    ranks = case.size
+    return (
+        f"2 · ({ranks} − 1)/{ranks} · 4 bytes · {case.parameters:,} parameters = "
+        f"{amount_of_bytes(expected_bytes(case))} an update, each way"
+    )
+
+
+def _values(case: Case) -> dict[str, Any]:
+    rows = case.ledger.rows
+    step = sum(row.seconds for row in rows)
+    return {
+        "processes": case.size,
+        "hosts": list(case.run.hosts),
+        "interface": None,
+        "link_mbit_per_s": None,
+        "expected_bytes_per_step": expected_bytes(case),
+        "measured_bytes_per_step": None,
+        "share_of_step": rounded(sum(row.wire for row in rows) / step) if step > 0 else None,
+    }
+
+
+def _unknown(case: Case, summary: str) -> Answer:
+    return reply("network", "unknown", summary, values=_values(case))
+
+
+def _loopback(case: Case) -> Answer:
+    share = case.bottleneck.shares.network
+    return reply(
+        "network",
+        "not_used",
+        f"All {count(case.size, 'process', 'processes')} ran on {case.run.hosts[0]}: gradients "
+        f"travelled inside the machine (loopback), {amount_of_bytes(expected_bytes(case))} an "
+        f"update each way by the ring formula; that cost {percent(share)} of the time.",
+        values=_values(case),
+        evidence=[arithmetic(case), "every `started` event names the same host", NOT_SAMPLED],
+    )
+
+
+def _between_hosts(case: Case) -> Answer:
+    share = case.bottleneck.shares.network
+    if len(case.ledger.rows) < FEWEST:
+        return _unknown(case, "Too few updates were recorded to tell what the network cost.")
+    if not case.ledger.complete and share >= 0.1:
+        return _unknown(
+            case,
+            f"The exchange cost {percent(share)} of the time, but not every process left a "
+            "record, so a slow link cannot be told from a late process.",
+        )
+    guilty = case.bottleneck.cause == "network" or share >= MUCH
+    between = f"between {listing(list(case.run.hosts))}"
+    cost = f"the exchange {between} held the processes up for {percent(share)} of the time"
+    return reply(
+        "network",
+        "bottleneck" if guilty else "not_bottleneck",
+        f"{'Yes' if guilty else 'No'}: {cost}; {NOT_SAMPLED}.",
+        values=_values(case),
+        evidence=_evidence(case),
+        advice=_advice(case) if guilty else "",
+    )
+
+
+def _evidence(case: Case) -> list[str]:
+    rows = case.ledger.usual
+    wire = sum(row.wire for row in rows) / len(rows)
+    backward = sum(row.parts["backward"] for row in rows) / len(rows)
+    lines = [
+        arithmetic(case),
+        f"exchange that the backward pass did not hide: {duration(wire)} of "
+        f"{duration(case.ledger.mean_step)} an update (the process that waited least)",
+    ]
+    if wire > 0:
+        most, least = (8e-6 * expected_bytes(case) / t for t in (wire, wire + backward))
+        lines.append(
+            f"for these bytes to pass in that time and behind the backward pass, a process got "
+            f"between {least:.0f} and {most:.0f} Mbit/s each way"
+        )
+    lines.append(NOT_SAMPLED)
+    return lines
+
+
+def _advice(case: Case) -> str:
+    without = case.bottleneck.without_it_seconds_per_step
+    gain = ""
+    if case.bottleneck.cause == "network" and without is not None:
+        gain = f"Without it an update would take {duration(without)}. "
+    return (
+        f"{gain}Measure the link between the machines; make updates larger "
+        "(`batching.tokens_per_update`) so that they are exchanged less often; and compare "
+        "with one machine alone, which may be faster."
+    )

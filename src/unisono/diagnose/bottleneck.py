@@ -1,0 +1,88 @@
+"""Which cause costs the most time, and what an update would take without it."""
+
+from collections import defaultdict
+
+from unisono.diagnose.ledger import Ledger
+from unisono.diagnose.report import Bottleneck, Shares
+
+WORTH_NAMING = 0.10
+ONE_RANK_IS_LATE = 0.70
+IN_A_STEP = ("network", "straggler", "data", "other")
+
+
+def find_bottleneck(ledger: Ledger) -> Bottleneck:
+    """Name the cause whose removal would save the most; `compute` if none saves a tenth."""
+    shares = shares_of(ledger)
+    saved = _savings(ledger)
+    cause = _cause(saved, ledger)
+    return Bottleneck(
+        cause=cause,
+        share=getattr(shares, cause),
+        shares=shares,
+        culprit=late_rank(ledger) if cause == "straggler" else None,
+        without_it_seconds_per_step=_without(cause, saved, ledger),
+    )
+
+
+def shares_of(ledger: Ledger) -> Shares:
+    """Return the share of the wall clock of each cause; rounding goes to the largest."""
+    known = ledger.seconds
+    # Clocks of several parts may add up to a little more than the wall clock.
+    total = max(ledger.wall, sum(known.values()))
+    if total <= 0:
+        return Shares(other=1.0)
+    shares = {cause: round(seconds / total, 4) for cause, seconds in known.items()}
+    shares["other"] = round(max(0.0, total - sum(known.values())) / total, 4)
+    largest = max(shares, key=lambda cause: shares[cause])
+    shares[largest] = round(shares[largest] + 1.0 - sum(shares.values()), 4)
+    return Shares(**shares)
+
+
+def late_rank(ledger: Ledger) -> int | None:
+    """Return the rank that causes most of the waiting, or None if they take turns."""
+    lateness: dict[int, float] = defaultdict(float)
+    for row in ledger.rows:
+        lateness[row.late_rank] += row.late_cost
+    total = sum(lateness.values())
+    latest = max(lateness, key=lambda rank: lateness[rank], default=None)
+    if latest is None or total <= 0 or lateness[latest] < ONE_RANK_IS_LATE * total:
+        return None
+    return latest
+
+
+def _savings(ledger: Ledger) -> dict[str, float]:
+    """Return the seconds of the whole run that would go away with each cause."""
+    rows = ledger.rows
+    return {
+        "network": sum(row.wire for row in rows),
+        "straggler": sum(row.late_cost for row in rows),
+        "data": sum(row.data_cost for row in rows),
+        "evaluation": ledger.evaluation,
+        "checkpoint": ledger.checkpoint,
+        "other": sum(row.parts["other"] for row in rows),
+    }
+
+
+def _cause(saved: dict[str, float], ledger: Ledger) -> str:
+    if not ledger.rows:
+        return "other"
+    candidates = dict(saved)
+    # Nobody can act on "other", so it is named only if it outweighs the arithmetic itself.
+    if candidates["other"] <= ledger.seconds["compute"]:
+        del candidates["other"]
+    cause = max(candidates, key=lambda name: candidates[name])
+    # One rank that waits for its data looks like both: the rank is what to look at.
+    if cause == "data" and saved["straggler"] >= 0.9 * saved["data"]:
+        cause = "straggler"
+    total = max(ledger.wall, sum(ledger.seconds.values()))
+    return cause if total > 0 and saved[cause] >= WORTH_NAMING * total else "compute"
+
+
+def _without(cause: str, saved: dict[str, float], ledger: Ledger) -> float | None:
+    if cause == "compute" or not ledger.rows:
+        return None
+    updates = len(ledger.rows)
+    per_step = sum(row.seconds for row in ledger.rows) / updates
+    if cause not in IN_A_STEP:
+        per_step += (ledger.evaluation + ledger.checkpoint) / updates
+    return round(max(0.0, per_step - saved[cause] / updates), 6)

@@ -1,0 +1,45 @@
+"""What all answers and rules look at, worked out once."""
+
+from dataclasses import dataclass
+
+from unisono.diagnose.bottleneck import find_bottleneck
+from unisono.diagnose.ledger import Ledger, keep_ledger
+from unisono.diagnose.report import Bottleneck
+from unisono.diagnose.sessions import Session, sessions_of
+from unisono.diagnose.standing import as_it_stands
+from unisono.records.view import RunView
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run, the moment it is looked at (Unix time), and what follows from both."""
+
+    run: RunView
+    now: float
+    sessions: tuple[Session, ...]
+    ledger: Ledger
+    bottleneck: Bottleneck
+
+    @property
+    def size(self) -> int:
+        """Return the number of processes of the last session."""
+        return self.sessions[-1].size if self.sessions else 0
+
+    @property
+    def parameters(self) -> int:
+        """Return the number of weights of the model, or 0 if no process said."""
+        return self.run.last_starts[0].parameters if self.run.last_starts else 0
+
+    def setting(self, table: str, name: str, default: float) -> float:
+        """Return a number of the configuration, or `default` where it is missing."""
+        section = self.run.config.get(table)
+        value = section.get(name, default) if isinstance(section, dict) else default
+        return float(value) if isinstance(value, int | float) else default
+
+
+def open_case(run: RunView, now: float) -> Case:
+    """Work out sessions, ledger and bottleneck of `run`."""
+    sessions = sessions_of(run)
+    run = as_it_stands(run)
+    ledger = keep_ledger(run, sessions)
+    return Case(run, now, sessions, ledger, find_bottleneck(ledger))

@@ -1,0 +1,94 @@
+"""Learning curves: what is noise, what is progress."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import correlation, median
+
+from unisono.records.events import StepTaken, Validated
+
+# Of values scattered with deviation s around a smooth curve, second differences scatter with
+# sqrt(6) s, and the median of their absolute values is 0.6745 times that.
+_DEVIATION_PER_SECOND_DIFFERENCE = 1 / (0.6745 * math.sqrt(6))
+
+
+@dataclass(frozen=True)
+class Tail:
+    """How much better the last third of a curve is than everything before it.
+
+    `gain` is the best value before minus the best within: positive is better.
+    """
+
+    points: int
+    first_step: int
+    last_step: int
+    before: float
+    within: float
+
+    @property
+    def gain(self) -> float:
+        """Return how much lower the curve came in its last third."""
+        return self.before - self.within
+
+
+def is_finite(value: float | None) -> bool:
+    """Return whether a recorded number is one; a NaN is null in a file of events."""
+    return value is not None and math.isfinite(value)
+
+
+def loss_curve(validations: Sequence[Validated]) -> list[tuple[int, float]]:
+    """Return step and loss of the validations that have a finite loss."""
+    return [(event.step, event.loss) for event in validations if is_finite(event.loss)]
+
+
+def bleu_curve(validations: Sequence[Validated]) -> list[tuple[int, float]]:
+    """Return step and BLEU of the validations that were scored."""
+    return [(event.step, event.bleu) for event in validations if event.bleu >= 0]
+
+
+def noise_of(values: Sequence[float]) -> float:
+    """Return the scatter of a curve around its course, from second differences.
+
+    Looks at the second half, where the course is nearly straight; 0 for fewer than 3 values.
+    """
+    half = values[-max(4, math.ceil(len(values) / 2)) :]
+    bends = [abs(a - 2 * b + c) for a, b, c in zip(half, half[1:], half[2:], strict=False)]
+    return median(bends) * _DEVIATION_PER_SECOND_DIFFERENCE if bends else 0.0
+
+
+def tail_of(curve: Sequence[tuple[int, float]]) -> Tail:
+    """Compare the last third of a curve (two points at least) with what came before."""
+    points = max(2, math.ceil(len(curve) / 3))
+    before, within = curve[:-points], curve[-points:]
+    return Tail(
+        points=points,
+        first_step=within[0][0],
+        last_step=within[-1][0],
+        before=min(value for _, value in before),
+        within=min(value for _, value in within),
+    )
+
+
+def mean_loss(steps: Sequence[StepTaken]) -> float:
+    """Return the training loss per target token over `steps`; NaN if there is none."""
+    known = [step for step in steps if is_finite(step.loss) and step.target_tokens > 0]
+    tokens = sum(step.target_tokens for step in known)
+    return (
+        sum(step.loss * step.target_tokens for step in known) / tokens if tokens else math.nan
+    )
+
+
+def window_losses(steps: Sequence[StepTaken]) -> list[float]:
+    """Return the mean training loss of some twenty stretches of the run, in order."""
+    width = max(20, len(steps) // 20)
+    # Counted from the end, so that the last stretch is a whole one.
+    starts = range(len(steps) % width, len(steps), width)
+    losses = [mean_loss(steps[start : start + width]) for start in starts]
+    return [loss for loss in losses if is_finite(loss)]
+
+
+def correlated(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Return the correlation of two series, or None where there is nothing to correlate."""
+    if len(first) < 10 or max(first) == min(first) or max(second) == min(second):
+        return None
+    return correlation(first, second)

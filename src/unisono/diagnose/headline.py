@@ -1,0 +1,70 @@
+"""The run in one sentence."""
+
+from unisono.diagnose.answers.duration import elapsed
+from unisono.diagnose.bottleneck import late_rank
+from unisono.diagnose.case import Case
+from unisono.diagnose.curve import bleu_curve, loss_curve
+from unisono.diagnose.liveness import state
+from unisono.diagnose.words import count, percent
+from unisono.units import duration
+
+STATES = {
+    "finished": "Finished after",
+    "stopped": "Stopped after",
+    "failed": "Broke off after",
+    "running": "Running for",
+}
+
+
+def headline(case: Case) -> str:
+    """Say how it ended, what came out, and where the time went."""
+    if not case.sessions:
+        return "Nothing was recorded yet: no process has joined this run."
+    updates = case.run.steps[-1].step if case.run.steps else 0
+    began = f"{STATES[state(case)]} {duration(elapsed(case))} and {count(updates, 'update')}"
+    parts = [began, _quality(case), _time(case)]
+    return "; ".join(part for part in parts if part) + "."
+
+
+def _quality(case: Case) -> str:
+    curve, scores = loss_curve(case.run.validations), bleu_curve(case.run.validations)
+    if not curve:
+        return "never validated"
+    step, loss = min(curve, key=lambda point: point[1])
+    text = f"best validation loss {loss:.3f} at step {step:,}"
+    if case.run.tests:
+        return f"{text}, test BLEU {case.run.tests[-1].bleu:.1f}"
+    if scores:
+        return f"{text}, best BLEU {max(score for _, score in scores):.1f}"
+    return text
+
+
+def _time(case: Case) -> str:
+    if not case.ledger.rows:
+        return ""
+    share = percent(case.bottleneck.share)
+    return {
+        "compute": f"{share} of the time was arithmetic",
+        "network": f"{share} of the time went into {exchange_name(case)}",
+        "straggler": f"{share} of the time went into waiting for {_late(case)}",
+        "data": f"{share} of the time went into waiting for data",
+        "evaluation": f"{share} of the time went into validation and test",
+        "checkpoint": f"{share} of the time went into checkpoints",
+        "other": f"{share} of the time is not accounted for",
+    }[case.bottleneck.cause]
+
+
+def exchange_name(case: Case) -> str:
+    """Return what the share called `network` was in this run."""
+    if len(case.run.hosts) > 1:
+        name = "the exchange over the network"
+    else:
+        name = "the exchange between processes on one machine"
+    if not case.ledger.complete:
+        name += " (or waiting for a late one: their records are incomplete)"
+    return name
+
+
+def _late(case: Case) -> str:
+    rank = late_rank(case.ledger)
+    return "late processes, which took turns" if rank is None else f"rank {rank}"

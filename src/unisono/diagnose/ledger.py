@@ -1,0 +1,173 @@
+"""The ledger: where the time of every update went, over all processes.
+
+R processes make an update together and finish it together, so the mean over processes of each
+part adds up to the update. Time in the exchange is split by the process that waited least: it
+was the last to arrive, so what it spent there was spent on the wire; whatever the others spent
+beyond that, they spent waiting for it. (StepTaken: `backward` does not hold `exchange`.)
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from unisono.diagnose.sessions import Session
+from unisono.records.events import StepTaken
+from unisono.records.view import RunView
+
+PARTS = ("data", "forward", "backward", "exchange", "agree", "optimizer", "other")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One update. Seconds are means over the processes, but for the last four fields.
+
+    `late_cost` is what the typical other process waited for the latest, `late_rank` which one
+    that was, and `data_cost` how much sooner the last process would have reached the exchange
+    had no process waited for data. `complete` says that every process left a record; if not,
+    the exchange cannot be split and counts as `wire`. `alone` says that one process made the
+    update.
+    """
+
+    step: int
+    first: bool
+    seconds: float
+    parts: dict[str, float]
+    wire: float
+    waiting: float
+    late_cost: float
+    data_cost: float
+    late_rank: int
+    complete: bool
+    alone: bool
+
+    @property
+    def compute(self) -> float:
+        """Return the seconds of forward, backward and optimizer.
+
+        A process on its own waits for nobody: what is timed as `exchange` and `agree` there
+        is its device finishing what it was given.
+        """
+        names = ["forward", "backward", "optimizer", *(["exchange", "agree"] * self.alone)]
+        return sum(self.parts[name] for name in names)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Every update, and what came between updates. `wall` is the clock over all sessions."""
+
+    rows: tuple[Row, ...]
+    by_rank: dict[int, dict[str, float]]
+    wall: float
+    evaluation: float
+    checkpoint: float
+
+    @property
+    def usual(self) -> tuple[Row, ...]:
+        """Return the updates without the first of each session, if enough are left."""
+        later = tuple(row for row in self.rows if not row.first)
+        return later if len(later) >= 3 else self.rows
+
+    @property
+    def complete(self) -> bool:
+        """Return whether the exchange could be split for nearly all updates."""
+        whole = sum(row.complete for row in self.rows)
+        return whole >= 0.9 * len(self.rows)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds of each cause but `other`."""
+        return {
+            "compute": sum(row.compute for row in self.rows),
+            "network": sum(row.wire for row in self.rows),
+            "straggler": sum(row.waiting for row in self.rows),
+            "data": sum(row.parts["data"] for row in self.rows),
+            "evaluation": self.evaluation,
+            "checkpoint": self.checkpoint,
+        }
+
+    def mean(self, part: str) -> float:
+        """Return the mean seconds of `part` in a usual update."""
+        return fmean(row.parts[part] for row in self.usual) if self.rows else 0.0
+
+    @property
+    def mean_step(self) -> float:
+        """Return the mean seconds of a usual update."""
+        return fmean(row.seconds for row in self.usual) if self.rows else 0.0
+
+
+def keep_ledger(run: RunView, sessions: Sequence[Session]) -> Ledger:
+    """Account for every update and for the time between updates."""
+    rows, columns = [], _by_step(run)
+    previous = None
+    for step in run.steps:
+        session = _session_at(sessions, step.time)
+        ranks = sorted(rank for rank in columns[step.step] if rank < session.size)
+        records = [columns[step.step][rank] for rank in ranks]
+        rows.append(_row(records, ranks, session.size, first=session is not previous))
+        previous = session
+    evaluation = sum(event.seconds for event in run.validations)
+    evaluation += sum(event.seconds for event in run.tests)
+    return Ledger(
+        rows=tuple(rows),
+        by_rank=_rank_means(run),
+        wall=sum(session.seconds for session in sessions),
+        evaluation=evaluation,
+        checkpoint=sum(event.seconds for event in run.saves),
+    )
+
+
+def parts_of(step: StepTaken) -> dict[str, float]:
+    """Return the seconds of each part of an update; `other` is what is left over."""
+    known = {part: float(getattr(step, part)) for part in PARTS if part != "other"}
+    return {**known, "other": max(0.0, step.seconds - sum(known.values()))}
+
+
+def _by_step(run: RunView) -> dict[int, dict[int, StepTaken]]:
+    columns: dict[int, dict[int, StepTaken]] = defaultdict(dict)
+    for rank, steps in run.ranks.items():
+        for step in steps:
+            columns[step.step][rank] = step
+    return columns
+
+
+def _session_at(sessions: Sequence[Session], time: float) -> Session:
+    earlier = [session for session in sessions if session.began <= time]
+    return earlier[-1] if earlier else sessions[0]
+
+
+def _row(records: list[StepTaken], ranks: list[int], size: int, *, first: bool) -> Row:
+    parts = [parts_of(record) for record in records]
+    exchanges = [p["exchange"] + p["agree"] for p in parts]
+    means = {part: fmean(p[part] for p in parts) for part in PARTS}
+    complete = len(records) == size
+    wire = min(p["exchange"] for p in parts) + min(p["agree"] for p in parts)
+    if not complete:
+        wire = fmean(exchanges)
+    if size == 1:
+        wire = 0.0
+    waits = sorted(exchange - min(exchanges) for exchange in exchanges)
+    arrivals = [p["data"] + p["forward"] + p["backward"] for p in parts]
+    without_data = [p["forward"] + p["backward"] for p in parts]
+    return Row(
+        step=records[0].step,
+        first=first,
+        seconds=fmean(record.seconds for record in records),
+        parts=means,
+        wire=wire,
+        waiting=max(0.0, fmean(exchanges) - wire) if size > 1 else 0.0,
+        late_cost=median(waits[1:]) if complete and len(waits) > 1 else 0.0,
+        data_cost=max(arrivals) - max(without_data),
+        late_rank=ranks[exchanges.index(min(exchanges))],
+        complete=complete,
+        alone=size == 1,
+    )
+
+
+def _rank_means(run: RunView) -> dict[int, dict[str, float]]:
+    means = {}
+    for rank, steps in run.ranks.items():
+        parts = [parts_of(step) for step in steps]
+        if parts:
+            means[rank] = {part: fmean(p[part] for p in parts) for part in PARTS}
+    return means

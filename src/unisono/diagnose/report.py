@@ -1,0 +1,74 @@
+"""What a diagnosis says. The structs are the JSON of `report.json`, format 1, as they stand."""
+
+from typing import Any
+
+import msgspec
+
+FORMAT = 1
+
+
+class Struct(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the report; nothing changes after it was found out."""
+
+
+class Shares(Struct, frozen=True, kw_only=True):
+    """Where the wall clock of all starts went. The shares add up to 1."""
+
+    compute: float = 0.0
+    network: float = 0.0
+    straggler: float = 0.0
+    data: float = 0.0
+    evaluation: float = 0.0
+    checkpoint: float = 0.0
+    other: float = 0.0
+
+
+class Bottleneck(Struct, frozen=True, kw_only=True):
+    """The cause whose removal would save the most time.
+
+    `culprit` is the rank that was late, when one rank was. `without_it_seconds_per_step` is
+    null when there is nothing to take away: the cause is compute, or nothing was measured.
+    """
+
+    cause: str
+    share: float
+    shares: Shares
+    culprit: int | None = None
+    without_it_seconds_per_step: float | None = None
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """One of the eleven questions, answered for this run."""
+
+    id: str
+    question: str
+    verdict: str
+    summary: str
+    values: dict[str, Any]
+    evidence: tuple[str, ...] = ()
+    advice: str = ""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """Something a rule noticed. `severity` is info, warning or error."""
+
+    id: str
+    severity: str
+    summary: str
+    evidence: tuple[str, ...] = ()
+    advice: str = ""
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """Everything a diagnosis found out about a run."""
+
+    format: int = FORMAT
+    run: str
+    headline: str
+    bottleneck: Bottleneck
+    answers: tuple[Answer, ...]
+    findings: tuple[Finding, ...]
+
+    def answer(self, name: str) -> Answer:
+        """Return the answer with the id `name`."""
+        return next(answer for answer in self.answers if answer.id == name)

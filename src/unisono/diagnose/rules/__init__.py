@@ -1,0 +1,38 @@
+"""One file a finding: a frozen dataclass whose fields are its thresholds.
+
+A rule looks at a case and returns what it found, usually nothing. To add one, write a file next
+to these and name it below. A rule needs enough of a run to be sure: a short, healthy run has no
+findings.
+"""
+
+from collections.abc import Callable
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.report import Finding
+from unisono.diagnose.rules.always_clipped import AlwaysClipped
+from unisono.diagnose.rules.checkpoint_cost import CheckpointCost
+from unisono.diagnose.rules.empty_translations import EmptyTranslations
+from unisono.diagnose.rules.evaluation_cost import EvaluationCost
+from unisono.diagnose.rules.input_bound import InputBound
+from unisono.diagnose.rules.loss_spike import LossSpike
+from unisono.diagnose.rules.missing_ranks import MissingRanks
+from unisono.diagnose.rules.oversubscribed import Oversubscribed
+from unisono.diagnose.rules.padding import Padding
+from unisono.diagnose.rules.skipped_steps import SkippedSteps
+from unisono.diagnose.rules.straggler import Straggler
+from unisono.diagnose.rules.warnings import Warnings
+
+RULES: dict[str, Callable[[Case], tuple[Finding, ...]]] = {
+    "missing_ranks": MissingRanks(),
+    "skipped_steps": SkippedSteps(),
+    "loss_spike": LossSpike(),
+    "straggler": Straggler(),
+    "oversubscribed": Oversubscribed(),
+    "input_bound": InputBound(),
+    "evaluation_cost": EvaluationCost(),
+    "checkpoint_cost": CheckpointCost(),
+    "padding": Padding(),
+    "always_clipped": AlwaysClipped(),
+    "empty_translations": EmptyTranslations(),
+    "warnings": Warnings(),
+}

@@ -1,0 +1,33 @@
+"""Updates that were not made."""
+
+from dataclasses import dataclass
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.curve import is_finite
+from unisono.diagnose.report import Finding
+from unisono.diagnose.words import count, percent
+
+
+@dataclass(frozen=True)
+class SkippedSteps:
+    """Loss or gradient was not a finite number, and the update was left out."""
+
+    many: float = 0.01
+
+    def __call__(self, case: Case) -> tuple[Finding, ...]:
+        steps = case.run.steps
+        lost = [s for s in steps if s.skipped or not is_finite(s.loss)]
+        if not lost:
+            return ()
+        share = len(lost) / len(steps)
+        numbers = ", ".join(f"{step.step:,}" for step in lost[:8])
+        return (
+            Finding(
+                id="skipped_steps",
+                severity="error" if share > self.many else "warning",
+                summary=f"{count(len(lost), 'update')} of {len(steps):,} ({percent(share)}) "
+                "did not count: no finite loss or gradient, or a process that failed.",
+                evidence=(f"steps {numbers}{' …' if len(lost) > 8 else ''}",),
+                advice="Lower the peak rate, warm up longer, or set `train.clip_norm`.",
+            ),
+        )

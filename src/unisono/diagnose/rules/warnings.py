@@ -1,0 +1,29 @@
+"""What the run itself complained about."""
+
+from dataclasses import dataclass
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.report import Finding
+from unisono.diagnose.words import count
+
+
+@dataclass(frozen=True)
+class Warnings:
+    """The run recorded troubles that it survived."""
+
+    shown: int = 5
+
+    def __call__(self, case: Case) -> tuple[Finding, ...]:
+        warnings = case.run.warnings
+        if not warnings:
+            return ()
+        more = len(warnings) - self.shown
+        lines = [f"step {event.step:,}: {event.message}" for event in warnings[: self.shown]]
+        return (
+            Finding(
+                id="warnings",
+                severity="warning",
+                summary=f"The run recorded {count(len(warnings), 'warning')}.",
+                evidence=(*lines, *([f"and {more} more"] if more > 0 else [])),
+            ),
+        )

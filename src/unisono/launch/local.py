@@ -1,0 +1,25 @@
+"""All processes on this machine, under torchrun."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from unisono.launch.plan import Command
+
+
+def plan_local(arguments: Sequence[str], workers: int) -> Command:
+    """Return the command that starts `workers` processes of `unisono ARGUMENTS` here."""
+    argv = (
+        *(sys.executable, "-m", "torch.distributed.run"),
+        *("--standalone", f"--nproc-per-node={workers}"),
+        *("-m", "unisono", *arguments),
+    )
+    threads = max(1, len(os.sched_getaffinity(0)) // workers)
+    variables = {
+        # A restarted worker must not find the addresses of its dead peers in the store.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        # One machine: gradients need not leave it, whatever its host name resolves to.
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": str(threads),
+    }
+    return Command(argv, variables)

@@ -1,0 +1,1 @@
+"""Translation models. `settings` needs no torch; everything else does."""

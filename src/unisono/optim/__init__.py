@@ -1,0 +1,1 @@
+"""Optimizers. `settings` needs no torch; `build` does."""

@@ -1,0 +1,29 @@
+"""From settings to a torch optimizer."""
+
+import torch
+from torch import nn
+
+from unisono.optim.settings import Adam, AdamW, Optimizer
+
+UNSET_RATE = 0.0  # the schedule sets the rate before every update
+
+
+def build_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimizer:
+    """Return the optimizer that `settings` describe, for the weights of `model`."""
+    groups = _groups(model, settings.weight_decay)
+    if isinstance(settings, Adam | AdamW):
+        kind = torch.optim.AdamW if isinstance(settings, AdamW) else torch.optim.Adam
+        betas = settings.beta1, settings.beta2
+        return kind(groups, lr=UNSET_RATE, betas=betas, eps=settings.epsilon, fused=True)
+    return torch.optim.SGD(groups, lr=UNSET_RATE, momentum=settings.momentum)
+
+
+def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    # Norms and biases are vectors; decaying them only hurts.
+    trained = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in trained if p.dim() >= 2]
+    vectors = [p for p in trained if p.dim() < 2]
+    return [
+        {"params": matrices, "weight_decay": weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]

@@ -1,0 +1,42 @@
+"""Optimizers as a user writes them. No torch here."""
+
+from typing import Annotated
+
+import msgspec
+
+Decay = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+Small = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Chosen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="name"):
+    """Settings of an optimizer, chosen in TOML by `name`. The rate comes from the schedule."""
+
+
+class Adam(Chosen, frozen=True, tag="adam"):
+    """Adam; the defaults are those of the Transformer-base of FIELD runs."""
+
+    beta1: Decay = 0.9
+    beta2: Decay = 0.997
+    epsilon: Small = 1e-9
+    weight_decay: Small = 0.0
+
+
+class AdamW(Chosen, frozen=True, tag="adamw"):
+    """Adam with decoupled weight decay (not applied to norms and biases)."""
+
+    beta1: Decay = 0.9
+    beta2: Decay = 0.98
+    epsilon: Small = 1e-9
+    weight_decay: Small = 0.01
+
+
+class Sgd(Chosen, frozen=True, tag="sgd"):
+    """Plain gradient descent, with momentum if asked."""
+
+    momentum: Decay = 0.0
+    weight_decay: Small = 0.0
+
+
+Optimizer = Adam | AdamW | Sgd
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "adamw": AdamW, "sgd": Sgd}

@@ -1,0 +1,145 @@
+"""Events: one JSON object a line, one file a process.
+
+An event is a frozen struct. Readers skip kinds and fields they do not know, and a writer
+never changes the meaning of one that exists, so old readers can follow new runs and new
+readers old ones. Seconds are seconds; `time` is Unix time; losses are nats per target token.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """Something that happened, and when."""
+
+    time: float
+
+
+class Started(Event, frozen=True, kw_only=True, tag="started"):
+    """A process joined the run. `step` is the last update already made: 0 for a new run."""
+
+    step: int
+    rank: int
+    size: int
+    local_rank: int
+    host: str
+    pid: int
+    device: str
+    threads: int
+    strategy: str
+    parameters: int
+    updates_per_epoch: int
+    checkpoint: str = ""
+
+
+class StepTaken(Event, frozen=True, kw_only=True, tag="step"):
+    """One update, as one process saw it.
+
+    Loss, gradient norm, rate and tokens are those of the whole update and the same on all
+    ranks. `seconds` is this process's wall clock from the end of the last update to the end
+    of this one, without evaluation and checkpoints; the parts below it are within it:
+    `exchange` is the part of the gradient exchange that the backward pass did not hide,
+    `agree` the time until all processes had said how their step went. What is left over is
+    "other".
+    """
+
+    step: int
+    epoch: int
+    loss: float
+    gradient_norm: float
+    learning_rate: float
+    target_tokens: int
+    source_tokens: int
+    positions: int
+    sentences: int
+    seconds: float
+    data: float = 0.0
+    forward: float = 0.0
+    backward: float = 0.0
+    exchange: float = 0.0
+    agree: float = 0.0
+    optimizer: float = 0.0
+    skipped: bool = False
+
+
+class Validated(Event, frozen=True, kw_only=True, tag="validated"):
+    """One pass over the validation set. `bleu` is -1 when it was not asked for."""
+
+    step: int
+    loss: float
+    bleu: float = -1.0
+    bleu_signature: str = ""
+    sentences: int
+    target_tokens: int
+    seconds: float
+    best: bool = False
+    empty: int = 0
+
+
+class Saved(Event, frozen=True, kw_only=True, tag="saved"):
+    """A checkpoint was written and verified. `files` maps its files to their bytes."""
+
+    step: int
+    name: str
+    bytes: int
+    files: dict[str, int]
+    seconds: float
+
+
+class Warned(Event, frozen=True, kw_only=True, tag="warned"):
+    """Something went wrong that the run survived."""
+
+    step: int
+    message: str
+
+
+class Tested(Event, frozen=True, kw_only=True, tag="tested"):
+    """The best checkpoint was scored on the test set."""
+
+    step: int
+    bleu: float
+    bleu_signature: str
+    sentences: int
+    seconds: float
+
+
+class Ended(Event, frozen=True, kw_only=True, tag="ended"):
+    """The process left the run in good order.
+
+    `reason` is one of max_steps, max_epochs, max_time, patience (finished) or signal
+    (stopped, and saved). A run without this event was killed, or is still going.
+    """
+
+    step: int
+    reason: str
+    seconds: float
+
+
+AnyEvent = Started | StepTaken | Validated | Saved | Warned | Tested | Ended
+
+_KINDS: dict[str, type[AnyEvent]] = {
+    "started": Started,
+    "step": StepTaken,
+    "validated": Validated,
+    "saved": Saved,
+    "warned": Warned,
+    "tested": Tested,
+    "ended": Ended,
+}
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(AnyEvent)
+
+
+def to_line(event: AnyEvent) -> bytes:
+    """Return `event` as a line of JSON, without the line break."""
+    return _encoder.encode(event)
+
+
+def from_lines(lines: Iterable[bytes]) -> Iterator[AnyEvent]:
+    """Yield the events in `lines`, passing over what this version does not know."""
+    for line in lines:
+        try:
+            yield _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue  # a torn line, or a kind of event from a newer version

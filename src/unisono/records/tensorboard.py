@@ -1,0 +1,52 @@
+"""The same numbers as the events, in TensorBoard's format, written live. No torch here."""
+
+from pathlib import Path
+
+from tensorboard.compat.proto.event_pb2 import Event as Record
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+from unisono.records.events import AnyEvent, StepTaken, Tested, Validated
+
+FLUSH_SECONDS = 5
+
+
+class TensorBoardSink:
+    """Writes the numbers of steps, validations and the test for TensorBoard to show."""
+
+    def __init__(self, directory: Path) -> None:
+        self._writer = EventFileWriter(str(directory), flush_secs=FLUSH_SECONDS)
+
+    def write(self, event: AnyEvent) -> None:
+        """Write the numbers of `event`, if it has any."""
+        numbers = numbers_of(event)
+        if not numbers or not isinstance(event, StepTaken | Validated | Tested):
+            return
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in numbers.items()]
+        record = Record(wall_time=event.time, step=event.step, summary=Summary(value=values))
+        self._writer.add_event(record)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._writer.close()
+
+
+def numbers_of(event: AnyEvent) -> dict[str, float]:
+    """Return what TensorBoard is shown of `event`, by tag."""
+    if isinstance(event, StepTaken):
+        return {
+            "train/loss": event.loss,
+            "train/learning_rate": event.learning_rate,
+            "train/gradient_norm": event.gradient_norm,
+            "train/seconds_per_step": event.seconds,
+            "train/target_tokens_per_second": event.target_tokens / max(event.seconds, 1e-9),
+            "train/waited_for_data": event.data,
+            "train/exposed_exchange": event.exchange,
+            "train/epoch": event.epoch,
+        }
+    if isinstance(event, Validated):
+        bleu = {"eval/bleu": event.bleu} if event.bleu >= 0 else {}
+        return {"eval/loss": event.loss, "eval/seconds": event.seconds, **bleu}
+    if isinstance(event, Tested):
+        return {"test/bleu": event.bleu}
+    return {}

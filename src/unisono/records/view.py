@@ -1,0 +1,128 @@
+"""A run as its directory tells it: what the diagnosis, the report and the watcher read."""
+
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from unisono.errors import DataError
+from unisono.jsonl import read_lines
+from unisono.records.events import (
+    AnyEvent,
+    Ended,
+    Saved,
+    Started,
+    StepTaken,
+    Tested,
+    Validated,
+    Warned,
+    from_lines,
+)
+from unisono.records.layout import RunDirectory
+
+E = TypeVar("E", bound=AnyEvent)
+S = TypeVar("S", StepTaken, Validated, Saved)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sentence of the validation set and what the model made of it."""
+
+    source: str
+    reference: str
+    translation: str
+
+
+@dataclass(frozen=True)
+class RunView:
+    """Everything known of a run.
+
+    Updates that were made again after a crash appear once, as last made. `steps`,
+    `validations`, `saves`, `warnings` are those of rank 0; `ranks` holds every rank's steps.
+    """
+
+    path: Path
+    config: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    corpus: dict[str, Any] = field(default_factory=dict)
+    starts: tuple[Started, ...] = ()
+    ranks: dict[int, tuple[StepTaken, ...]] = field(default_factory=dict)
+    validations: tuple[Validated, ...] = ()
+    saves: tuple[Saved, ...] = ()
+    warnings: tuple[Warned, ...] = ()
+    tests: tuple[Tested, ...] = ()
+    ends: tuple[Ended, ...] = ()
+    samples: dict[int, tuple[Sample, ...]] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> tuple[StepTaken, ...]:
+        """Return the updates as rank 0 recorded them."""
+        return self.ranks.get(0, ())
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the names of the machines of the last start, each once."""
+        return tuple(dict.fromkeys(start.host for start in self.last_starts))
+
+    @property
+    def last_starts(self) -> tuple[Started, ...]:
+        """Return each rank's latest start, in order of rank, as far as the last world goes."""
+        latest = {start.rank: start for start in self.starts}
+        size = latest[0].size if 0 in latest else len(latest)
+        return tuple(latest[rank] for rank in sorted(latest) if rank < size)
+
+
+def read_run(path: Path) -> RunView:
+    """Read the run directory at `path`, finished, running or broken off."""
+    directory = RunDirectory(path)
+    if not directory.config.is_file():
+        raise DataError(
+            f"{path} is not a run directory: it has no {directory.config.name}",
+            where=str(path),
+            fix="name a directory that `unisono train` wrote, such as runs/demo",
+        )
+    by_rank = {
+        int(file.stem.removeprefix("rank-")): list(from_lines(read_lines(file)))
+        for file in sorted((path / "events").glob("rank-*.jsonl"))
+    }
+    leader = by_rank.get(0, [])
+    return RunView(
+        path=path,
+        config=tomllib.loads(directory.config.read_text("utf-8")),
+        environment=_read_json(directory.environment),
+        corpus=_read_json(directory.corpus),
+        starts=tuple(e for events in by_rank.values() for e in _of(events, Started)),
+        ranks={rank: _once(_of(events, StepTaken)) for rank, events in by_rank.items()},
+        validations=_once(_of(leader, Validated)),
+        saves=_once(_of(leader, Saved)),
+        warnings=tuple(_of(leader, Warned)),
+        tests=tuple(_of(leader, Tested)),
+        ends=tuple(_of(leader, Ended)),
+        samples=_read_samples(directory.samples),
+    )
+
+
+def _of(events: list[AnyEvent], kind: type[E]) -> list[E]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def _once(events: list[S]) -> tuple[S, ...]:
+    # A run that was killed makes its last updates again: what counts is the last time.
+    return tuple(event for _, event in sorted({event.step: event for event in events}.items()))
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    value = json.loads(path.read_text("utf-8"))
+    return value if isinstance(value, dict) else {}
+
+
+def _read_samples(directory: Path) -> dict[int, tuple[Sample, ...]]:
+    samples = {}
+    for path in sorted(directory.glob("step-*.tsv")):
+        rows = [line.split("\t") for line in path.read_text("utf-8").split("\n") if line]
+        found = tuple(Sample(*row) for row in rows if len(row) == 3)
+        samples[int(path.stem.removeprefix("step-"))] = found
+    return samples

@@ -1,0 +1,35 @@
+"""Axes: round ticks and how to write them."""
+
+import math
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Return round numbers, about `about` of them, that lie within `low` and `high`."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / about
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * m for m in (1, 2, 2.5, 5, 10) if unit * m >= 0.8 * rough)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [number * step for number in range(first, last + 1)]
+
+
+def labels(values: list[float]) -> list[str]:
+    """Write ticks with as many digits as tell them apart, all alike."""
+    if not values:
+        return []
+    largest = max(abs(value) for value in values)
+    step = min((b - a for a, b in zip(values, values[1:], strict=False)), default=largest)
+    if 0 < largest < 0.0001:
+        return [_scientific(value) for value in values]
+    digits = max(0, min(6, -math.floor(math.log10(step) + 1e-9))) if step > 0 else 0
+    if step > 0 and abs(step * 10**digits - round(step * 10**digits)) > 1e-6:
+        digits += 1
+    return [f"{value:,.{digits}f}" for value in values]
+
+
+def _scientific(value: float) -> str:
+    if value == 0:
+        return "0"
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"

@@ -1,0 +1,58 @@
+"""The report as one page of HTML: no scripts, nothing from elsewhere."""
+
+import re
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from unisono.diagnose.report import Report
+from unisono.diagnose.standing import as_it_stands
+from unisono.records.view import RunView
+from unisono.report import facts
+from unisono.report.figures import figures
+from unisono.report.plot import draw
+from unisono.report.tones import SEVERITIES, spaced, tone
+
+_HERE = Path(__file__).parent
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def render_html(report: Report, run: RunView) -> str:
+    """Return the page. Whatever comes from the run is escaped."""
+    run = as_it_stands(run)
+    template = _environment().get_template("page.html.jinja")
+    return template.render(
+        report=report,
+        name=run.path.name or str(run.path),
+        # The style sheet is ours, and style elements take text as it stands.
+        css=Markup((_HERE / "page.css").read_text("utf-8")),
+        about=facts.about(run),
+        tiles=facts.tiles(report, run),
+        slices=facts.slices(report),
+        bottleneck=facts.bottleneck_words(report),
+        tones=SEVERITIES,
+        plots=figures(run),
+        samples=facts.samples_over_time(run),
+        corpus=facts.corpus_tables(run),
+        config=facts.settings_text(run.config),
+        environment=facts.environment_text(run.environment),
+    )
+
+
+def coded(text: str) -> Markup:
+    """Escape `text`, set what stands between backticks as code, and keep "%" to its number."""
+    safe = str(escape(text)).replace(" %", "&nbsp;%")
+    return Markup(_CODE.sub(r"<code>\1</code>", safe))
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(coded=coded, tone=tone, spaced=spaced, drawn=draw)
+    return environment

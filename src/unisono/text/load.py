@@ -1,0 +1,29 @@
+"""Tokenizers by name."""
+
+from pathlib import Path
+
+from unisono.errors import DataError, suggest
+from unisono.text.byte_pieces import BytePieces
+from unisono.text.sentence_pieces import SentencePieces
+from unisono.text.tokenizer import Tokenizer
+
+KINDS = (SentencePieces.kind, BytePieces.kind)
+
+
+def load_tokenizer(kind: str, path: Path) -> Tokenizer:
+    """Load the tokenizer of this kind from its model file."""
+    if kind not in KINDS:
+        raise DataError(
+            f"`{kind}` is not a kind of tokenizer", where=str(path), fix=suggest(kind, KINDS)
+        )
+    try:
+        model = path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"the model of pieces cannot be read: {error.strerror}",
+            where=str(path),
+            fix="prepare the corpus again, or restore the file from a copy",
+        ) from error
+    if kind == BytePieces.kind:
+        return BytePieces()
+    return SentencePieces(model, where=str(path))

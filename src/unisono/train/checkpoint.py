@@ -1,0 +1,183 @@
+"""Checkpoints: directories that are there whole and verified, or not at all.
+
+`step-0012000/` holds model.safetensors, optimizer.safetensors, progress.json and
+manifest.json with the size and SHA-256 of each. `latest` and `best` are files of one line,
+a name; they are written after what they point to. Only the leading process writes.
+"""
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from unisono import atomic
+from unisono.errors import DataError, RunError
+from unisono.train.progress import Progress
+from unisono.units import amount_of_bytes
+
+MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
+PROGRESS, MANIFEST = "progress.json", "manifest.json"
+FORMAT = 1
+_NAME = re.compile(r"step-(\d{7,})")
+
+
+class FileEntry(msgspec.Struct, frozen=True):
+    """What a file must be like to be trusted."""
+
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The files of a checkpoint."""
+
+    format: int
+    step: int
+    files: dict[str, FileEntry]
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A verified checkpoint, read."""
+
+    name: str
+    progress: Progress
+    model: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+
+
+def name_of(step: int) -> str:
+    """Return the name of the checkpoint at `step`."""
+    return f"step-{step:07d}"
+
+
+def save(
+    directory: Path,
+    progress: Progress,
+    model: Mapping[str, Tensor],
+    optimizer: Mapping[str, Tensor],
+) -> Manifest:
+    """Write and verify the checkpoint of this step; `latest` points to it afterwards."""
+    directory.mkdir(parents=True, exist_ok=True)
+    _check_space(directory, [*model.values(), *optimizer.values()])
+    name = name_of(progress.step)
+    if (directory / name).exists():
+        _remove(directory / name)
+    with atomic.new_directory(directory / name) as temporary:
+        save_file(dict(model), temporary / MODEL)
+        save_file(dict(optimizer), temporary / OPTIMIZER)
+        atomic.write_bytes(temporary / PROGRESS, msgspec.json.encode(progress))
+        files = {
+            file: FileEntry(
+                (temporary / file).stat().st_size, atomic.sha256_of(temporary / file)
+            )
+            for file in (MODEL, OPTIMIZER, PROGRESS)
+        }
+        manifest = Manifest(FORMAT, progress.step, files)
+        atomic.write_bytes(temporary / MANIFEST, msgspec.json.encode(manifest))
+    verify(directory / name)
+    point(directory, "latest", name)
+    return manifest
+
+
+def point(directory: Path, pointer: str, name: str) -> None:
+    """Let `latest` or `best` point to the checkpoint `name`."""
+    atomic.write_text(directory / pointer, name + "\n")
+
+
+def pointed(directory: Path, pointer: str) -> str:
+    """Return the name that `latest` or `best` holds, or "" if there is none."""
+    path = directory / pointer
+    return path.read_text("utf-8").strip() if path.is_file() else ""
+
+
+def prune(directory: Path, keep: int, best: str) -> None:
+    """Remove all but the newest `keep` checkpoints and the best."""
+    for name in _names(directory)[keep:]:
+        if name != best:
+            _remove(directory / name)
+
+
+def verify(path: Path) -> Manifest:
+    """Return the manifest of the checkpoint at `path` if every file is what it says."""
+    try:
+        manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=Manifest)
+    except (OSError, msgspec.DecodeError) as error:
+        raise DataError(f"no readable manifest: {error}", where=str(path)) from error
+    if manifest.format != FORMAT:
+        raise DataError(
+            f"format {manifest.format} is not known to this version",
+            where=str(path),
+            fix="use the version of Unisono that wrote it, or a newer one",
+        )
+    for name, entry in manifest.files.items():
+        file = path / name
+        if not file.is_file() or file.stat().st_size != entry.bytes:
+            raise DataError(f"{name} is missing or has the wrong size", where=str(path))
+        if atomic.sha256_of(file) != entry.sha256:
+            raise DataError(f"{name} was changed: its SHA-256 differs", where=str(path))
+    return manifest
+
+
+def load(path: Path) -> Checkpoint:
+    """Read the checkpoint at `path`, which is verified first."""
+    verify(path)
+    return Checkpoint(
+        name=path.name,
+        progress=msgspec.json.decode((path / PROGRESS).read_bytes(), type=Progress),
+        model=load_file(path / MODEL),
+        optimizer=load_file(path / OPTIMIZER),
+    )
+
+
+def newest(directory: Path) -> tuple[str, list[str]]:
+    """Return the name of the newest sound checkpoint, and why newer ones were passed over.
+
+    Without any checkpoint the name is "". If there are some and none is sound, that is an
+    error: training again from nothing would bury what can perhaps be saved.
+    """
+    troubles = []
+    for name in _names(directory):
+        try:
+            verify(directory / name)
+        except DataError as error:
+            troubles.append(f"checkpoint {name} is damaged and was passed over: {error.what}")
+        else:
+            return name, troubles
+    if troubles:
+        raise RunError(
+            f"none of the {len(troubles)} checkpoints can be read: {troubles[0]}",
+            where=str(directory),
+            fix="restore one from a copy, or move the directory away to start anew",
+        )
+    return "", troubles
+
+
+def _names(directory: Path) -> list[str]:
+    found = [path.name for path in directory.glob("step-*") if _NAME.fullmatch(path.name)]
+    return sorted(found, key=lambda name: int(name.removeprefix("step-")), reverse=True)
+
+
+def _remove(path: Path) -> None:
+    # Renamed first, so that a checkpoint half removed is not taken for a damaged one.
+    doomed = path.with_name(f"{atomic.TEMPORARY}old-{path.name}")
+    shutil.rmtree(doomed, ignore_errors=True)
+    path.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def _check_space(directory: Path, tensors: list[Tensor]) -> None:
+    needed = int(1.05 * sum(t.numel() * t.element_size() for t in tensors)) + 1_000_000
+    free = shutil.disk_usage(directory).free
+    if free < needed:
+        raise RunError(
+            f"a checkpoint needs {amount_of_bytes(needed)}, but only {amount_of_bytes(free)} "
+            "are free",
+            where=str(directory),
+            fix="free some space, or lower `checkpoint.keep`; older checkpoints are untouched",
+        )

@@ -1,0 +1,126 @@
+"""Taking possession of a run directory: a new one, or one to continue.
+
+One process may write to a run directory at a time. A directory is continued if it belongs
+to the same settings and the same corpus, and otherwise refused; it is never overwritten.
+"""
+
+import fcntl
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unisono import atomic
+from unisono.config.settings import Settings
+from unisono.config.write import to_toml
+from unisono.corpus.reader import Corpus
+from unisono.errors import ConfigError, DataError, RunError
+from unisono.records.layout import RunDirectory
+
+# What may change when a run is continued: none of it changes what an update does.
+MAY_DIFFER = {"run", "device", "sync", "validation", "checkpoint", "decoding", "data"}
+LIMITS = {"max_steps", "max_epochs", "max_time", "patience"}
+
+
+class Claim:
+    """A run directory that is ours until `release`."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        directory.path.mkdir(parents=True, exist_ok=True)
+        self._handle = os.open(directory.lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.read(self._handle, 200).decode("utf-8", "replace").strip()
+            os.close(self._handle)
+            raise RunError(
+                f"another process is training in this run directory ({owner or 'unknown'})",
+                where=str(directory.path),
+                fix="wait for it, stop it, or choose another directory with --run",
+            ) from error
+        os.ftruncate(self._handle, 0)
+        os.write(self._handle, f"host {os.uname().nodename} process {os.getpid()}\n".encode())
+
+    def release(self) -> None:
+        """Let others have it."""
+        os.close(self._handle)
+
+
+def claim(settings: Settings, corpus: Corpus, environment: dict[str, Any]) -> Claim:
+    """Lock the run directory, check that it is new or ours to continue, and describe it."""
+    directory = RunDirectory(Path(settings.run))
+    claimed = Claim(directory)
+    try:
+        _check_directory(directory)
+        _check_same_settings(directory, settings)
+        _check_same_corpus(directory, corpus)
+        if directory.checkpoints.is_dir():
+            atomic.clean(directory.checkpoints)
+        atomic.clean(directory.path)
+        atomic.write_bytes(directory.corpus, (corpus.path / "manifest.json").read_bytes())
+        atomic.write_text(directory.environment, json.dumps(environment, indent=1) + "\n")
+        atomic.write_text(directory.config, to_toml(settings))
+    except BaseException:
+        claimed.release()
+        raise
+    return claimed
+
+
+def _check_directory(directory: RunDirectory) -> None:
+    known = {directory.config.name, directory.lock.name}
+    strangers = [entry.name for entry in directory.path.iterdir() if entry.name not in known]
+    ours = directory.config.is_file() or all(
+        name.startswith(atomic.TEMPORARY)
+        or name in (directory.corpus.name, directory.environment.name)
+        for name in strangers
+    )
+    if not ours:
+        raise ConfigError(
+            f"{directory.path} exists and is not a run of Unisono: it holds {strangers[0]}",
+            where="run",
+            fix="choose another directory with --run",
+        )
+
+
+def _check_same_settings(directory: RunDirectory, settings: Settings) -> None:
+    if not directory.config.is_file():
+        return
+    before = _fixed(tomllib.loads(directory.config.read_text("utf-8")))
+    now = _fixed(tomllib.loads(to_toml(settings)))
+    changed = sorted(key for key in before.keys() | now if before.get(key) != now.get(key))
+    if changed:
+        key = changed[0]
+        raise ConfigError(
+            f"this run was started with {key} = {before.get(key)!r}, now it is "
+            f"{now.get(key)!r} ({len(changed)} settings differ: {', '.join(changed)})",
+            where=str(directory.config),
+            fix="continue with the old settings, or start a new run with --run",
+        )
+
+
+def _fixed(table: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in table.items() if name not in MAY_DIFFER}
+    flat = {}
+    for name, value in kept.items():
+        if isinstance(value, dict):
+            flat.update({f"{name}.{key}": inner for key, inner in value.items()})
+        else:
+            flat[name] = value
+    may = {f"train.{limit}" for limit in LIMITS} | {"corpus.directory"}
+    return {key: value for key, value in flat.items() if key not in may}
+
+
+def _check_same_corpus(directory: RunDirectory, corpus: Corpus) -> None:
+    if not directory.corpus.is_file():
+        return
+    before = msgspec.json.decode(directory.corpus.read_bytes(), type=dict[str, Any])
+    if before.get("fingerprint") != corpus.fingerprint:
+        raise DataError(
+            "the corpus is not the one this run was started with: its fingerprint was "
+            f"{str(before.get('fingerprint'))[:12]}, now it is {corpus.fingerprint[:12]}",
+            where=str(corpus.path),
+            fix="restore the old corpus, or start a new run with --run",
+        )

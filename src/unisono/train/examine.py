@@ -1,0 +1,117 @@
+"""Validations and the final test: scores, samples, and the events that tell of them."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from unisono import atomic
+from unisono.comm.protocol import Comm
+from unisono.models.transformer import TransformerModel
+from unisono.records.events import Tested, Validated
+from unisono.records.layout import RunDirectory
+from unisono.score.bleu import score_bleu
+from unisono.train.validate import (
+    Examination,
+    loss_per_token,
+    sentence_losses,
+    translations,
+)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a validation found."""
+
+    loss: float
+    bleu: float
+    bleu_signature: str
+    target_tokens: int
+    sentences: int
+    empty: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Scores the model while it trains, and once when it is done."""
+
+    model: TransformerModel
+    comm: Comm
+    run: Path
+    valid: Examination
+    test: Examination | None
+    bleu: bool
+    samples: int
+
+    def validate(self, step: int) -> Scores:
+        """Score the model on the validation set; keep some translations for reading."""
+        began = time.perf_counter()
+        self.model.eval()
+        losses = sentence_losses(self.model, self.valid, self.comm)
+        loss, tokens = loss_per_token(losses, self.valid.split)
+        bleu, signature, empty = -1.0, "", 0
+        if self.bleu:
+            translated = translations(self.model, self.valid, self.comm)
+            scored = score_bleu(translated, self.valid.split.target_text())
+            bleu, signature = scored.score, scored.signature
+            empty = sum(not line for line in translated)
+            if self.comm.world.leads:
+                self._write_samples(step, translated)
+        self.model.train()
+        return Scores(
+            loss=loss,
+            bleu=bleu,
+            bleu_signature=signature,
+            target_tokens=tokens,
+            sentences=len(self.valid.split),
+            empty=empty,
+            seconds=time.perf_counter() - began,
+        )
+
+    def event(self, scores: Scores, step: int, *, best: bool) -> Validated:
+        """Return the event that tells of `scores`."""
+        return Validated(
+            time=time.time(),
+            step=step,
+            loss=scores.loss,
+            bleu=scores.bleu,
+            bleu_signature=scores.bleu_signature,
+            sentences=scores.sentences,
+            target_tokens=scores.target_tokens,
+            seconds=scores.seconds,
+            best=best,
+            empty=scores.empty,
+        )
+
+    def score_test(self, step: int) -> Tested | None:
+        """Score the model on the test set, if there is one."""
+        if self.test is None:
+            return None
+        began = time.perf_counter()
+        self.model.eval()
+        translated = translations(self.model, self.test, self.comm)
+        scored = score_bleu(translated, self.test.split.target_text())
+        return Tested(
+            time=time.time(),
+            step=step,
+            bleu=scored.score,
+            bleu_signature=scored.signature,
+            sentences=len(translated),
+            seconds=time.perf_counter() - began,
+        )
+
+    def _write_samples(self, step: int, translated: list[str]) -> None:
+        rows = zip(
+            self.valid.split.source_text()[: self.samples],
+            self.valid.split.target_text()[: self.samples],
+            translated[: self.samples],
+            strict=True,
+        )
+        lines = ["\t".join(_one_line(cell) for cell in row) for row in rows]
+        path = RunDirectory(self.run).sample(step)
+        path.parent.mkdir(exist_ok=True)
+        atomic.write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\t", " ").replace("\n", " ")

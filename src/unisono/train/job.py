@@ -1,0 +1,218 @@
+"""The one place that builds the parts of a run and sets them going."""
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from unisono.batching.collate import nothing_to_learn
+from unisono.batching.stream import Stream
+from unisono.bundle.writer import write_bundle
+from unisono.comm.join import join
+from unisono.comm.protocol import Comm
+from unisono.comm.strategies import strategy_of
+from unisono.comm.together import all_or_none, check_same
+from unisono.config.settings import Settings
+from unisono.config.write import to_toml
+from unisono.corpus.layout import PIECES
+from unisono.corpus.reader import Corpus, open_corpus
+from unisono.models.transformer import TransformerModel, build_model
+from unisono.optim.build import build_optimizer
+from unisono.records.environment import describe_environment
+from unisono.records.events import AnyEvent, Ended, Started, Tested, Warned
+from unisono.records.layout import RunDirectory
+from unisono.records.recorder import Recorder
+from unisono.train.claim import Claim, claim
+from unisono.train.examine import Examiner
+from unisono.train.keeper import Found, Keeper
+from unisono.train.loop import Session, train
+from unisono.train.progress import Progress
+from unisono.train.randomness import set_randomness
+from unisono.train.signals import Signals
+from unisono.train.step import Parts, warm_up
+from unisono.train.validate import Examination
+from unisono.translate.settings import Decoding
+from unisono.units import seconds_of
+
+
+def run_training(settings: Settings) -> Iterator[AnyEvent]:
+    """Train as `settings` say, alone or with the processes started with this one.
+
+    Every event is recorded in the run directory before it is yielded.
+    """
+    comm = join(settings.device, seconds_of(settings.sync.timeout))
+    try:
+        yield from run_with(comm, settings)
+    finally:
+        comm.close()
+
+
+def run_with(comm: Comm, settings: Settings) -> Iterator[AnyEvent]:
+    """Train as `settings` say together with the processes of `comm`."""
+    corpus = all_or_none(
+        comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
+    )
+    check_same(comm, _facts(settings, corpus))
+    claimed = all_or_none(comm, lambda: _claim(settings, corpus, comm))
+    try:
+        yield from _run(settings, corpus, comm)
+    finally:
+        if claimed is not None:
+            claimed.release()
+
+
+def _run(settings: Settings, corpus: Corpus, comm: Comm) -> Iterator[AnyEvent]:
+    recorder = Recorder(Path(settings.run), comm.world.rank, leads=comm.world.leads)
+    try:
+        with Signals() as signals:
+            for event in _events(settings, corpus, comm, signals):
+                recorder.write(event)
+                yield event
+    finally:
+        recorder.close()
+
+
+def _events(
+    settings: Settings, corpus: Corpus, comm: Comm, signals: Signals
+) -> Iterator[AnyEvent]:
+    session, model = _session(settings, corpus, comm, signals)
+    found = session.keeper.restore()
+    yield _started(session, found, model)
+    for trouble in found.troubles:
+        yield Warned(time=time.time(), step=found.progress.step, message=trouble)
+    warm_up(session.parts.replica, nothing_to_learn().to(_device(comm)), session.parts.watch)
+    for event in train(session, found.progress):
+        if isinstance(event, Ended) and event.reason != "signal":
+            yield from _finish(session, model, corpus)
+        yield event
+
+
+def _finish(session: Session, model: TransformerModel, corpus: Corpus) -> Iterator[AnyEvent]:
+    """Score the best checkpoint on the test set and make the bundle of it."""
+    best = session.keeper.restore_best()
+    tested = session.examiner.score_test(best.step)
+    if tested is not None:
+        yield tested
+    all_or_none(session.parts.comm, lambda: _write_bundle(session, model, corpus, best, tested))
+
+
+def _session(
+    settings: Settings, corpus: Corpus, comm: Comm, signals: Signals
+) -> tuple[Session, TransformerModel]:
+    set_randomness(settings.seed)
+    model = build_model(settings.model, corpus.manifest.vocabulary).to(_device(comm))
+    optimizer = build_optimizer(settings.optimizer, model)
+    directory = RunDirectory(Path(settings.run))
+    keeper = Keeper(directory.checkpoints, settings.checkpoint.keep, comm, model, optimizer)
+    parts = Parts(
+        replica=strategy_of(settings.sync).attach(model, comm),
+        comm=comm,
+        optimizer=optimizer,
+        schedule=settings.schedule,
+        seed=settings.seed,
+        label_smoothing=settings.train.label_smoothing,
+        clip_norm=settings.train.clip_norm,
+    )
+    world = comm.world
+    stream = Stream(
+        corpus.split("train"), settings.batching, settings.seed, world.rank, world.size
+    )
+    examiner = _examiner(settings, corpus, comm, model)
+    return Session(settings, parts, stream, examiner, keeper, signals), model
+
+
+def _examiner(
+    settings: Settings, corpus: Corpus, comm: Comm, model: TransformerModel
+) -> Examiner:
+    validation, tokenizer = settings.validation, corpus.tokenizer()
+    tokens = validation.tokens_per_batch
+    greedy = Decoding(beam=validation.beam, length_penalty=settings.decoding.length_penalty)
+    test = None
+    if corpus.has("test"):
+        # A beam multiplies the rows of a batch: keep the memory of a search as it was.
+        per_batch = max(1, tokens // settings.decoding.beam)
+        test = Examination(corpus.split("test"), tokenizer, per_batch, settings.decoding)
+    return Examiner(
+        model=model,
+        comm=comm,
+        run=Path(settings.run),
+        valid=Examination(corpus.split("valid"), tokenizer, tokens, greedy),
+        test=test,
+        bleu=validation.bleu,
+        samples=validation.samples,
+    )
+
+
+def _started(session: Session, found: Found, model: TransformerModel) -> Started:
+    world = session.parts.comm.world
+    return Started(
+        time=time.time(),
+        step=found.progress.step,
+        rank=world.rank,
+        size=world.size,
+        local_rank=world.local_rank,
+        host=os.uname().nodename,
+        pid=os.getpid(),
+        device=world.device,
+        threads=torch.get_num_threads(),
+        strategy=session.settings.sync.strategy if world.size > 1 else "solo",
+        parameters=sum(weight.numel() for weight in model.parameters()),
+        updates_per_epoch=session.stream.updates_per_epoch(),
+        checkpoint=found.name,
+    )
+
+
+def _write_bundle(
+    session: Session,
+    model: TransformerModel,
+    corpus: Corpus,
+    best: Progress,
+    tested: Tested | None,
+) -> None:
+    if not session.parts.comm.world.leads:
+        return
+    scores = {"valid_loss": best.best_loss, "valid_bleu": best.best_bleu}
+    if tested is not None:
+        scores["test_bleu"] = tested.bleu
+    settings = session.settings
+    write_bundle(
+        RunDirectory(Path(settings.run)).bundle,
+        model=model,
+        tokenizer_file=corpus.path / PIECES,
+        tokenizer_kind=corpus.manifest.tokenizer,
+        source_language=corpus.manifest.source_language,
+        target_language=corpus.manifest.target_language,
+        decoding=settings.decoding,
+        max_pieces=settings.corpus.max_pieces,
+        step=best.step,
+        scores=scores,
+    )
+
+
+def _claim(settings: Settings, corpus: Corpus, comm: Comm) -> Claim | None:
+    if not comm.world.leads:
+        return None
+    return claim(settings, corpus, describe_environment(_devices()))
+
+
+def _facts(settings: Settings, corpus: Corpus) -> dict[str, str]:
+    """Return what must be the same on all processes."""
+    return {
+        "the version of unisono": version("unisono"),
+        "the version of torch": str(torch.__version__),
+        "the settings": hashlib.sha256(to_toml(settings).encode()).hexdigest()[:16],
+        "the corpus": corpus.fingerprint[:16],
+    }
+
+
+def _devices() -> list[str]:
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return names or ["cpu"]
+
+
+def _device(comm: Comm) -> torch.device:
+    return torch.device(comm.world.device)

@@ -1,0 +1,156 @@
+"""The loop around the updates: take one, tell of it, and do what is due.
+
+`train` is a generator of events. Whoever runs it records and shows them; nothing here
+prints, and nothing is called back.
+"""
+
+import time
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from unisono.batching.collate import nothing_to_learn
+from unisono.batching.plan import StepPlan
+from unisono.batching.stream import Stream, Work
+from unisono.config.settings import Settings
+from unisono.errors import RunError, UnisonoError
+from unisono.records.events import AnyEvent, Ended, StepTaken
+from unisono.train.decide import end_of, save_is_due, validation_is_due
+from unisono.train.examine import Examiner
+from unisono.train.keeper import Keeper
+from unisono.train.progress import Progress, after_update, after_validation
+from unisono.train.signals import Signals
+from unisono.train.step import Parts, StepResult, Wishes, take_step
+from unisono.units import seconds_of
+
+SKIPS_ALLOWED = 20
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything the loop uses; made once, in `train.job`."""
+
+    settings: Settings
+    parts: Parts
+    stream: Stream
+    examiner: Examiner
+    keeper: Keeper
+    signals: Signals
+
+
+def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
+    """Train from `progress` on until a limit is reached, yielding what happens."""
+    settings, began = session.settings, time.time()
+    updates_in_epoch = session.stream.updates_per_epoch()
+    reason = end_of(progress, settings, updates_in_epoch)
+    skips = 0
+    works = session.stream.from_position(progress.epoch, progress.position)
+    with closing(works):  # type: ignore[type-var]
+        while not reason:
+            work, trouble = _next_work(works, session)
+            wishes = _wishes(session, progress, trouble)
+            result = take_step(session.parts, work, progress.step + 1, wishes)
+            _raise_trouble(result, trouble)
+            taken, progress = _account(session, progress, work, result)
+            yield taken
+            skips = _count_skips(skips, result, progress)
+            reason = result.stop or end_of(progress, settings, updates_in_epoch)
+            progress = yield from _due(session, progress, reason, result)
+            reason = reason or end_of(progress, settings, updates_in_epoch)
+    seconds = time.time() - began
+    yield Ended(time=time.time(), step=progress.step, reason=reason, seconds=seconds)
+
+
+def _due(
+    session: Session, progress: Progress, reason: str, result: StepResult
+) -> Generator[AnyEvent, None, Progress]:
+    """Validate and save if it is time to, or if this was the last update."""
+    settings, best_before = session.settings, progress.best_step
+    finished = reason not in ("", "signal")
+    if validation_is_due(progress, settings) or finished:
+        scores = session.examiner.validate(progress.step)
+        progress = after_validation(
+            progress,
+            loss=scores.loss,
+            bleu=scores.bleu,
+            by=settings.validation.best,
+            seconds=scores.seconds,
+        )
+        is_best = progress.best_step == progress.step
+        yield session.examiner.event(scores, progress.step, best=is_best)
+    enough = end_of(progress, settings, updates_in_epoch=progress.position + 1)
+    better = progress.best_step != best_before
+    if save_is_due(progress, settings) or result.save or reason or better or enough:
+        yield session.keeper.save(progress)
+    session.parts.watch.lap()
+    return progress
+
+
+def _next_work(works: Iterator[Work], session: Session) -> tuple[Work, Exception | None]:
+    """Return the next update; if it cannot be made, one that learns nothing, and why.
+
+    A process that simply raised here would leave the others waiting in their exchange.
+    """
+    with session.parts.watch.time("data"):
+        try:
+            return next(works), None
+        except (UnisonoError, OSError, ValueError) as error:
+            nothing = StepPlan(1, (), 0, 1, 0, 0)
+            return Work(nothing, 0, 0, (nothing_to_learn(),)), error
+
+
+def _wishes(session: Session, progress: Progress, trouble: Exception | None) -> Wishes:
+    limit = session.settings.train.max_time
+    over = bool(limit) and progress.seconds >= seconds_of(limit)
+    stop = "signal" if session.signals.stop else "max_time" if over else ""
+    return Wishes(stop=stop, save=session.signals.take_save(), failed=trouble is not None)
+
+
+def _raise_trouble(result: StepResult, trouble: Exception | None) -> None:
+    if trouble is not None:
+        raise trouble
+    if result.failed_ranks:
+        raise RunError(f"process {result.failed_ranks[0]} could not read its data")
+
+
+def _account(
+    session: Session, progress: Progress, work: Work, result: StepResult
+) -> tuple[StepTaken, Progress]:
+    seconds, parts = session.parts.watch.lap()
+    plan = work.plan
+    progress = after_update(
+        progress,
+        epoch=plan.epoch,
+        position=work.position,
+        tokens=plan.target_tokens,
+        seconds=seconds,
+    )
+    event = StepTaken(
+        time=time.time(),
+        step=progress.step,
+        epoch=plan.epoch,
+        loss=result.loss,
+        gradient_norm=result.gradient_norm,
+        learning_rate=result.learning_rate,
+        target_tokens=plan.target_tokens,
+        source_tokens=plan.source_tokens,
+        positions=plan.positions,
+        sentences=plan.sentences,
+        seconds=seconds,
+        skipped=result.skipped,
+        **parts,
+    )
+    return event, progress
+
+
+def _count_skips(skips: int, result: StepResult, progress: Progress) -> int:
+    if not result.skipped:
+        return 0
+    if skips + 1 >= SKIPS_ALLOWED:
+        raise RunError(
+            f"{skips + 1} updates in a row were not finite, up to step {progress.step}",
+            where="loss or gradient",
+            fix="lower the learning rate, set `train.clip_norm = 1.0`, and start again: "
+            "the last checkpoint is sound",
+        )
+    return skips + 1

@@ -1,0 +1,64 @@
+"""Between the live model and optimizer and the tensors of a checkpoint.
+
+An optimizer's state is named after the weights it belongs to: `encoder.0.….weight/exp_avg`.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from unisono.errors import DataError
+
+
+def model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Return the weights by name, on the CPU."""
+    return {
+        name: weight.detach().cpu().contiguous() for name, weight in model.named_parameters()
+    }
+
+
+def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+    """Return the optimizer's state by the weight's name and its own, on the CPU."""
+    return {
+        f"{name}/{key}": value.detach().cpu().contiguous()
+        for name, weight in model.named_parameters()
+        for key, value in optimizer.state.get(weight, {}).items()
+        if isinstance(value, Tensor)
+    }
+
+
+def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str) -> None:
+    """Put the weights back; names and shapes must be those of the model."""
+    weights = dict(model.named_parameters())
+    for name in sorted(weights.keys() ^ tensors.keys()):
+        raise DataError(
+            f"weight {name} is in the model or in the file, not in both", where=where
+        )
+    for name, weight in weights.items():
+        if weight.shape != tensors[name].shape:
+            raise DataError(
+                f"{name} is {tuple(tensors[name].shape)} in the file and "
+                f"{tuple(weight.shape)} in the model",
+                where=where,
+                fix="use the settings the run was started with",
+            )
+    with torch.no_grad():
+        for name, weight in weights.items():
+            weight.copy_(tensors[name])
+
+
+def restore_optimizer(
+    model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], *, where: str
+) -> None:
+    """Put the optimizer's state back."""
+    weights = dict(model.named_parameters())
+    optimizer.state.clear()
+    for key, value in tensors.items():
+        name, _, part = key.rpartition("/")
+        if name not in weights:
+            raise DataError(f"the optimizer's {key} belongs to no weight", where=where)
+        # Adam counts its steps on the CPU unless it is fused on a GPU; torch moves it.
+        place = weights[name].device
+        optimizer.state[weights[name]][part] = value.to(place)

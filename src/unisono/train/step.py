@@ -1,0 +1,143 @@
+"""One update. Start reading here."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from unisono.batching.collate import Batch
+from unisono.batching.stream import Work
+from unisono.comm.protocol import Comm, Replica
+from unisono.models.loss import loss_sums
+from unisono.schedules import Schedule
+from unisono.stopwatch import Stopwatch
+from unisono.train.randomness import set_randomness
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a step needs; made once, in `train.job`."""
+
+    replica: Replica
+    comm: Comm
+    optimizer: Optimizer
+    schedule: Schedule
+    seed: int
+    label_smoothing: float
+    clip_norm: float = 0.0
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+
+STOP_REASONS = ("", "max_time", "signal")  # the last one named wins
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What this process would like to happen after the update."""
+
+    stop: str = ""
+    save: bool = False
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What the update did, and what all processes agreed on. The same on every process."""
+
+    loss: float
+    gradient_norm: float
+    learning_rate: float
+    skipped: bool
+    stop: str
+    save: bool
+    failed_ranks: tuple[int, ...]
+
+
+def take_step(parts: Parts, work: Work, step: int, wishes: Wishes) -> StepResult:
+    """Move the weights once, by the mean gradient over all tokens of the plan.
+
+    `work.batches` is this process's share. Losses are divided by the tokens of the whole
+    plan, so the update does not depend on how the plan was shared out. All processes learn
+    of each other's wishes and troubles in one small message before anyone moves.
+    """
+    rate = parts.schedule(step)
+    for group in parts.optimizer.param_groups:
+        group["lr"] = rate
+    parts.optimizer.zero_grad()
+
+    def loss_of(model: nn.Module, batch: Batch) -> Tensor:
+        set_randomness(parts.seed, work.plan.epoch, step, batch.number)
+        here = batch.to(torch.device(parts.comm.world.device))
+        sums = loss_sums(
+            model, here.source, here.target_in, here.target_out, parts.label_smoothing
+        )
+        return sums / work.plan.target_tokens
+
+    loss = parts.replica.gradients(work.batches, loss_of, parts.watch)
+    with parts.watch.time("optimizer"):
+        norm = _gradient_norm(parts.replica.module, parts.clip_norm)
+    with parts.watch.time("agree"):
+        agreed = _agree(parts.comm, float(loss), float(norm), wishes)
+    skipped = agreed.skipped or bool(agreed.failed_ranks)
+    if not skipped:
+        with parts.watch.time("optimizer"):
+            parts.optimizer.step()
+    return StepResult(
+        loss=agreed.loss,
+        gradient_norm=float(norm),
+        learning_rate=rate,
+        skipped=skipped,
+        stop=agreed.stop,
+        save=agreed.save,
+        failed_ranks=agreed.failed_ranks,
+    )
+
+
+@dataclass(frozen=True)
+class _Agreement:
+    loss: float
+    skipped: bool
+    stop: str
+    save: bool
+    failed_ranks: tuple[int, ...]
+
+
+def _agree(comm: Comm, loss: float, norm: float, wishes: Wishes) -> _Agreement:
+    # One gather carries everything: each flag is the maximum over ranks, the loss their sum.
+    # It also tells who raised a flag, which a bare maximum would not.
+    not_finite = not (abs(loss) < float("inf") and abs(norm) < float("inf"))
+    stop = STOP_REASONS.index(wishes.stop)
+    mine = [loss, not_finite, stop, wishes.save, wishes.failed]
+    rows = comm.gather([float(value) for value in mine])
+    return _Agreement(
+        loss=sum(row[0] for row in rows),
+        skipped=any(row[1] for row in rows),
+        stop=STOP_REASONS[int(max(row[2] for row in rows))],
+        save=any(row[3] for row in rows),
+        failed_ranks=tuple(rank for rank, row in enumerate(rows) if row[4]),
+    )
+
+
+def _gradient_norm(model: nn.Module, clip_norm: float) -> Tensor:
+    weights = [p for p in model.parameters() if p.grad is not None]
+    norm = torch.nn.utils.get_total_norm([p.grad for p in weights if p.grad is not None])
+    if clip_norm:
+        torch.nn.utils.clip_grads_with_norm_(weights, clip_norm, norm)
+    return norm
+
+
+def warm_up(replica: Replica, batch: Batch, watch: Stopwatch) -> None:
+    """Exchange gradients once without an update.
+
+    DDP sums in one order in its first iteration and in another from the second on. Without
+    this, a continued run would differ from one that never stopped in its last bits, with
+    three processes or more.
+    """
+
+    def loss_of(model: nn.Module, batch: Batch) -> Tensor:
+        return loss_sums(model, batch.source, batch.target_in, batch.target_out, 0.0)
+
+    replica.gradients([batch], loss_of, watch)
+    replica.module.zero_grad()
+    watch.lap()

@@ -1,0 +1,50 @@
+"""Amounts with units, read from settings and written for people."""
+
+import re
+
+from unisono.errors import ConfigError
+
+SECONDS = {
+    **dict.fromkeys(["s", "sec", "second", "seconds"], 1.0),
+    **dict.fromkeys(["min", "minute", "minutes"], 60.0),
+    **dict.fromkeys(["h", "hour", "hours"], 3600.0),
+    **dict.fromkeys(["d", "day", "days"], 86400.0),
+}
+
+_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
+
+
+def seconds_of(text: str, *, where: str = "") -> float:
+    """Read a length of time such as "90 s", "3 min" or "1.5 h"."""
+    match = _AMOUNT.fullmatch(text)
+    if match is None or match[2].lower() not in SECONDS:
+        raise ConfigError(
+            f'"{text}" is not a length of time',
+            where=where,
+            fix='write it like "90 s" or "3 min"',
+        )
+    return float(match[1]) * SECONDS[match[2].lower()]
+
+
+def duration(seconds: float) -> str:
+    """Write a length of time for a person: "4.2 s", "3 min 05 s", "2 h 10 min"."""
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.1f} ms"
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def amount_of_bytes(count: float) -> str:
+    """Write a number of bytes for a person, in decimal units: "365 MB"."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(count) < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "B" or abs(count) >= 100 else f"{count:.1f} {unit}"

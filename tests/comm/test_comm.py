@@ -1,0 +1,101 @@
+import pytest
+import torch
+
+from unisono.comm.join import world_from
+from unisono.comm.protocol import World
+from unisono.comm.solo import Solo
+from unisono.comm.together import all_or_none, check_same, tensors_from_leader
+from unisono.errors import ConfigError, DataError, DismissedError, RunError
+
+
+def test_alone_without_variables():
+    assert world_from({"HOME": "x"}, "cpu") == World()
+    assert world_from({}, "cuda").device == "cuda:0"
+
+
+def test_torchruns_variables_say_who_we_are():
+    given = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    given |= {"MASTER_ADDR": "a", "MASTER_PORT": "1"}
+    assert world_from(given, "cuda") == World(3, 4, 1, 2, "cuda:1")
+    assert not world_from(given, "cpu").leads
+
+
+def test_half_a_set_of_variables_is_refused():
+    with pytest.raises(ConfigError, match="LOCAL_RANK"):
+        world_from({"RANK": "0", "WORLD_SIZE": "2"}, "cpu")
+
+
+def say(comm):
+    rank = comm.world.rank
+    leader = {"a": torch.arange(3.0), "b": torch.tensor(7)} if rank == 0 else {}
+    return {
+        "sum": comm.sum(torch.tensor([1.0, rank])).tolist(),
+        "gather": comm.gather([rank, 0.1]),
+        "bytes": comm.gather_bytes(b"x" * rank),
+        "none": comm.any(False),
+        "one": comm.any(rank == comm.world.size - 1),
+        "from_leader": comm.from_leader(torch.tensor([rank + 5])).tolist(),
+        "tensors": {k: v.tolist() for k, v in tensors_from_leader(comm, leader).items()},
+    }
+
+
+def expected(size):
+    return {
+        "sum": [float(size), sum(range(size))],
+        "gather": [[rank, 0.1] for rank in range(size)],
+        "bytes": [b"x" * rank for rank in range(size)],
+        "none": False,
+        "one": True,
+        "from_leader": [5],
+        "tensors": {"a": [0.0, 1.0, 2.0], "b": 7},
+    }
+
+
+def test_one_process_agrees_with_itself():
+    assert say(Solo()) == expected(1)
+
+
+@pytest.mark.ranks
+def test_processes_say_the_same_things(ranks):
+    assert ranks.run(say) == [expected(ranks.size)] * ranks.size
+
+
+def fail_on(comm, rank):
+    def action():
+        if comm.world.rank == rank:
+            raise DataError("no such file")
+        return 1
+
+    try:
+        return all_or_none(comm, action)
+    except DismissedError:
+        return "dismissed"
+    except RunError as error:
+        return f"run error: {error}"
+    except DataError as error:
+        return f"data error: {error}"
+
+
+@pytest.mark.ranks
+def test_if_one_fails_all_fail_and_the_reason_is_told_once(ranks):
+    others = ranks.size - 1
+    assert ranks.run(fail_on, 0) == ["data error: no such file"] + ["dismissed"] * others
+    found = ranks.run(fail_on, 1)
+    assert found[0] == "run error: process 1 failed: no such file"
+    assert found[1] == "data error: no such file"
+    assert set(found[2:]) <= {"dismissed"}
+    assert ranks.run(fail_on, -1) == [1] * ranks.size
+
+
+def differ(comm):
+    facts = {"the corpus": "b" if comm.world.rank == 1 else "a", "torch": "2"}
+    try:
+        check_same(comm, facts)
+    except RunError as error:
+        return str(error)
+
+
+@pytest.mark.ranks
+def test_a_process_with_another_corpus_is_named(ranks):
+    for text in ranks.run(differ):
+        assert "the corpus: process 0 has a, process 1 has b" in text

@@ -1,0 +1,138 @@
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unisono.config.load import load_settings, resolve
+from unisono.config.write import to_toml
+from unisono.errors import ConfigError
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
+LEAST = {"data": {}, "corpus": {"directory": "corpora/x"}, "train": {"max_steps": 10}}
+
+
+def with_table(table, /, **keys):
+    return {**LEAST, table: {**LEAST.get(table, {}), **keys}}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.name)
+def test_every_config_we_ship_loads(path):
+    assert load_settings(path).run
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.name)
+def test_settings_survive_the_trip_through_a_file(path):
+    settings = load_settings(path)
+    assert resolve(tomllib.loads(to_toml(settings)), where="again") == settings
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.name)
+def test_each_line_of_a_config_is_explained(path):
+    for line in path.read_text().splitlines():
+        if "=" in line and not line.lstrip().startswith("#"):
+            assert "#" in line, f"{path.name}: {line}"
+
+
+def test_base_is_the_model_of_the_field():
+    base = load_settings(CONFIGS[0].with_name("base.toml"))
+    assert (base.model.width, base.model.heads, base.model.inner) == (512, 8, 2048)
+    assert (base.model.encoder_layers, base.model.decoder_layers) == (6, 6)
+    assert base.model.tied_embeddings
+    assert base.train.label_smoothing == 0.1
+    optimizer, schedule = base.optimizer, base.schedule
+    assert (optimizer.beta1, optimizer.beta2, optimizer.epsilon) == (0.9, 0.997, 1e-9)
+    assert (schedule.scale, schedule.warmup_steps, schedule.d_model) == (2.0, 8000, 512)
+    assert base.corpus.vocabulary == 32000
+
+
+@pytest.mark.parametrize(
+    ("table", "says", "where"),
+    [
+        (with_table("model", widht=3), "did you mean `width`?", "[model]"),
+        (with_table("schedule", name="cosine"), "`total_steps` is missing", "[schedule]"),
+        (
+            with_table("schedule", name="inverse_sqrt", warmup=3),
+            "did you mean `warmup_steps`?",
+            "[schedule]",
+        ),
+        (with_table("schedule", name="cosin"), "cosin", "[schedule]"),
+        (with_table("model", width="wide"), "got 'wide'", "[model] width"),
+        (with_table("model", width=True), "got True", "[model] width"),
+        (with_table("model", width=-4), "got -4", "[model] width"),
+        (with_table("model", preset="bsae"), "did you mean `base`?", "[model] preset"),
+        (with_table("model", width=30, heads=4), "30 cannot be split over 4", "[model]"),
+        (with_table("checkpoint", keep=1), "got 1", "[checkpoint] keep"),
+        (with_table("train", max_time="soon"), '"soon" is not a length of time', "max_time"),
+        (with_table("train", max_steps=0), "nothing says when to stop", "[train]"),
+        (with_table("batching", tokens_per_micro_batch=100), "does not fit", "[batching]"),
+        (
+            with_table("batching", tokens_per_update=1000, tokens_per_micro_batch=2000),
+            "larger than the update",
+            "[batching]",
+        ),
+        (with_table("validation", best="bleu", bleu=False), "by BLEU", "[validation]"),
+        (
+            with_table("schedule", name="linear", total_steps=10, warmup_steps=20),
+            "before its warm-up",
+            "[schedule]",
+        ),
+        ({**LEAST, "modle": {}}, "did you mean `model`?", "run.toml"),
+        (with_table("data", train=[{"source": "a"}]), "`target` is missing", "[data.train"),
+    ],
+)
+def test_refuses_and_says_what_to_do(table, says, where):
+    with pytest.raises(ConfigError) as error:
+        resolve(table, where="run.toml")
+    assert says in str(error.value)
+    assert where in error.value.where
+    assert error.value.exit_code == 2
+
+
+def test_an_override_changes_one_value(tmp_path):
+    path = tmp_path / "my.toml"
+    path.write_text('[data]\n[corpus]\ndirectory = "c"\n[train]\nmax_steps = 5\n')
+    settings = load_settings(path, ["train.max_steps=7", "run=elsewhere", "model.dropout=0.2"])
+    assert (settings.train.max_steps, settings.run, settings.model.dropout) == (
+        7,
+        "elsewhere",
+        0.2,
+    )
+    assert load_settings(path).run == "runs/my"
+    with pytest.raises(ConfigError, match="does not set anything"):
+        load_settings(path, ["train.max_steps"])
+    with pytest.raises(ConfigError, match="did you mean `max_steps`"):
+        load_settings(path, ["train.maxsteps=3"])
+
+
+def test_a_file_that_is_not_toml_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "broken.toml"
+    path.write_text("[train]\nmax_steps = = 3\n")
+    with pytest.raises(ConfigError, match="line 2"):
+        load_settings(path)
+    with pytest.raises(ConfigError, match="no file"):
+        load_settings(tmp_path / "absent.toml")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["seed", "run", "data", "corpus", "model", "train", "schedule", "x"]),
+        json_values,
+    )
+)
+def test_no_table_whatever_makes_anything_but_settings_or_a_clear_error(table):
+    try:
+        resolve({**LEAST, **table}, where="run.toml")
+    except ConfigError as error:
+        assert error.what
+        assert "run.toml" in error.where

@@ -1,0 +1,26 @@
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The machine may be busy: slow is no failure. The same examples every time: no flaky runs.
+settings.register_profile(
+    "unisono", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("unisono")
+
+
+@pytest.fixture(scope="session")
+def corpus_home(tmp_path_factory):
+    """A directory with a tiny prepared corpus in it; treat it as read-only."""
+    from support.tiny import tiny_corpus
+
+    return tiny_corpus(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session", params=[2, 3, 4], ids=lambda n: f"{n} ranks")
+def ranks(request):
+    """Two, then three, then four real processes joined by gloo."""
+    from support.ranks import Ranks
+
+    group = Ranks(request.param)
+    yield group
+    group.close()

@@ -1,0 +1,128 @@
+"""Where the time went, against runs whose truth is known."""
+
+import msgspec
+import pytest
+
+from diagnose.made_runs import healthy_run, now, saved, step, team, validated
+from unisono.diagnose.diagnosis import diagnose
+from unisono.physics.ring import ring_bytes
+
+
+def found(run):
+    return diagnose(run, now()).bottleneck
+
+
+def shares(bottleneck):
+    return msgspec.structs.asdict(bottleneck.shares)
+
+
+def test_a_run_that_computes_is_called_compute():
+    bottleneck = found(healthy_run())
+    assert bottleneck.cause == "compute"
+    assert bottleneck.share == pytest.approx(180 / 201, abs=1e-3)
+    assert bottleneck.without_it_seconds_per_step is None
+
+
+def test_a_slow_link_is_the_time_nobody_was_spared():
+    # Both wait 0.6 s; nobody is late.
+    run = team(lambda rank, n: {"forward": 0.1, "backward": 0.2, "exchange": 0.6}, ["a", "b"])
+    bottleneck = found(run)
+    assert bottleneck.cause == "network"
+    assert bottleneck.share == pytest.approx(0.6 * 200 / 201, abs=1e-3)
+    assert bottleneck.shares.straggler == 0.0
+    assert bottleneck.without_it_seconds_per_step == pytest.approx(0.4)
+    assert bottleneck.culprit is None
+
+
+@pytest.mark.parametrize("others", [1, 2])
+@pytest.mark.parametrize("part", ["backward", "data"])
+def test_a_late_rank_is_the_one_that_waits_least(part, others):
+    def parts(rank, n):
+        usual = {"forward": 0.1, "backward": 0.1, "data": 0.02}
+        if rank == 1:
+            return {**usual, part: usual[part] + 0.4, "exchange": 0.05}
+        return {**usual, "exchange": 0.45}
+
+    bottleneck = found(team(parts, ["a", "b", "c"][: 1 + others]))
+    assert bottleneck.cause == "straggler"
+    assert bottleneck.culprit == 1
+    assert bottleneck.shares.straggler == pytest.approx(
+        0.4 * others / (1 + others) * 200 / 201, abs=1e-3
+    )
+    assert bottleneck.shares.network == pytest.approx(0.05 * 200 / 201, abs=1e-3)
+    # Fixing rank 1 saves the whole wait, not its mean over the processes.
+    assert bottleneck.without_it_seconds_per_step == pytest.approx(0.6)
+
+
+def test_ranks_that_take_turns_have_no_culprit():
+    def parts(rank, n):
+        late = n % 2 == rank
+        return {"forward": 0.4 if late else 0.1, "exchange": 0.05 if late else 0.35}
+
+    bottleneck = found(team(parts, ["a", "b"]))
+    assert bottleneck.cause == "straggler"
+    assert bottleneck.culprit is None
+
+
+def test_waiting_for_data_on_all_ranks_is_data():
+    run = team(lambda rank, n: {"data": 0.4, "backward": 0.1}, ["a", "b"])
+    bottleneck = found(run)
+    assert bottleneck.cause == "data"
+    assert bottleneck.shares.data == pytest.approx(0.4 * 200 / 201, abs=1e-3)
+    assert bottleneck.without_it_seconds_per_step == pytest.approx(0.6)
+
+
+def test_agreeing_counts_as_the_wire_for_the_least_and_waiting_for_the_rest():
+    run = team(lambda rank, n: {"agree": 0.1 if rank else 0.3, "backward": 0.2}, ["a", "b"])
+    bottleneck = found(run)
+    assert bottleneck.shares.network == pytest.approx(0.1 * 200 / 201, abs=1e-3)
+    assert bottleneck.shares.straggler == pytest.approx(0.1 * 200 / 201, abs=1e-3)
+
+
+def test_evaluation_and_checkpoints_are_named():
+    # Half of the 201 seconds are validations: the steps take half a second.
+    steps = tuple(
+        step(n, seconds=0.5, time=step(n).time, forward=0.2, backward=0.2, optimizer=0.05)
+        for n in range(1, 201)
+    )
+    validations = tuple(validated(n, 2.5, seconds=10.0) for n in range(20, 201, 20))
+    bottleneck = found(healthy_run(ranks={0: steps}, validations=validations))
+    assert bottleneck.cause == "evaluation"
+    assert bottleneck.share == pytest.approx(100 / 201, abs=1e-3)
+    assert bottleneck.without_it_seconds_per_step == pytest.approx(0.5)
+    saves = tuple(saved(n, seconds=10.0) for n in range(20, 201, 20))
+    assert found(healthy_run(ranks={0: steps}, saves=saves)).cause == "checkpoint"
+
+
+def test_one_process_waits_for_nobody():
+    # On a device that works in the background, the wait for it is timed where results are read.
+    run = healthy_run(ranks={0: tuple(step(n, agree=0.5, backward=0.0) for n in range(1, 201))})
+    bottleneck = found(run)
+    assert bottleneck.cause == "compute"
+    assert bottleneck.shares.network == 0.0
+
+
+def test_time_that_nothing_explains_is_named_only_if_it_outweighs_arithmetic():
+    steps = tuple(step(n, forward=0.1, backward=0.1) for n in range(1, 201))
+    assert found(healthy_run(ranks={0: steps})).cause == "other"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_shares_add_up_to_one(size):
+    run = team(
+        lambda rank, n: {"forward": 0.1, "backward": 0.01 * (n % 7), "exchange": 0.1 * rank},
+        ["a"] * size,
+    )
+    assert sum(shares(found(run)).values()) == pytest.approx(1.0)
+
+
+def test_ranks_of_a_larger_world_that_is_gone_do_not_count():
+    big = team(lambda rank, n: {"data": 0.5}, ["a", "b"])
+    run = healthy_run(ranks={0: healthy_run().ranks[0], 1: big.ranks[1]})
+    assert found(run) == found(healthy_run())
+
+
+def test_the_ring_sends_what_the_field_measured():
+    assert ring_bytes(60_880_896, 4) == 365_285_376
+    assert ring_bytes(60_880_896, 1) == 0
+    assert ring_bytes(1000, 2) == 4000

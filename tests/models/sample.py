@@ -1,0 +1,36 @@
+"""Small but real models and words for tests."""
+
+import msgspec
+import torch
+
+from unisono.models.settings import TransformerSettings
+from unisono.models.transformer import TransformerModel, build_model
+
+# Threads that wait for each other on a busy machine make such small work a hundred times slower.
+torch.set_num_threads(1)
+
+SETTINGS = TransformerSettings(
+    width=16,
+    heads=2,
+    inner=32,
+    encoder_layers=2,
+    decoder_layers=2,
+    dropout=0.0,
+    attention_dropout=0.0,
+    activation_dropout=0.0,
+)
+VOCABULARY = 21
+
+
+def small_model(**choices: object) -> TransformerModel:
+    torch.manual_seed(7)
+    return build_model(msgspec.structs.replace(SETTINGS, **choices), VOCABULARY).eval()
+
+
+def words(*shape: int, seed: int = 3) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(4, VOCABULARY, shape, generator=generator)
+
+
+def padded(rows: torch.Tensor, count: int) -> torch.Tensor:
+    return torch.nn.functional.pad(rows, (0, count))

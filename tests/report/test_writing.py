@@ -1,0 +1,75 @@
+"""From a run directory to its reports, and the reports for a terminal."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import tomli_w
+from rich.console import Console
+
+from diagnose.made_runs import CONFIG, CORPUS, healthy_run, now, step, team
+from unisono.diagnose.diagnosis import diagnose
+from unisono.errors import DataError
+from unisono.jsonl import LineWriter
+from unisono.records.events import to_line
+from unisono.report.terminal import answers_table, render_text
+from unisono.report.writing import render_json, write_report
+
+
+def write_run(directory, run):
+    """Write a made run as `train` would."""
+    (directory / "config.toml").write_text(tomli_w.dumps(CONFIG))
+    (directory / "corpus.json").write_text(json.dumps(CORPUS))
+    for rank, steps in run.ranks.items():
+        lines = LineWriter(directory / "events" / f"rank-{rank:04d}.jsonl")
+        events = [*(s for s in run.starts if s.rank == rank), *steps]
+        if rank == 0:
+            events += [*run.validations, *run.saves, *run.ends]
+        for event in events:
+            lines.write(to_line(event))
+        lines.close()
+
+
+def test_three_reports_are_written(tmp_path):
+    write_run(tmp_path, team(lambda rank, n: {"exchange": 0.1}, ["a", "b"]))
+    report = write_report(tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("report.*")) == [
+        "report.html",
+        "report.json",
+        "report.md",
+    ]
+    assert json.loads((tmp_path / "report.json").read_text("utf-8")) == json.loads(
+        render_json(report)
+    )
+    assert report.answer("duration").verdict == "finished"
+    assert report.answer("network").verdict == "not_bottleneck"
+
+
+def test_a_torn_last_line_is_passed_over(tmp_path):
+    write_run(tmp_path, healthy_run(steps=50, ends=()))
+    with (tmp_path / "events" / "rank-0000.jsonl").open("ab") as file:
+        file.write(to_line(step(51))[:40])
+    assert write_report(tmp_path).answer("duration").values["updates"] == 50
+
+
+def test_a_directory_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(DataError, match="not a run directory"):
+        write_report(Path(tmp_path))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_text_fits_the_terminal(width):
+    text = render_text(diagnose(healthy_run(), now()), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "11. How does step time go" in text
+    assert "[not used]" in text
+
+
+def test_the_table_for_rich_shows_all_answers_as_text():
+    out = io.StringIO()
+    report = diagnose(team(lambda rank, n: {"exchange": 0.5}, ["[red]evil[/red]", "b"]), now())
+    Console(file=out, width=100).print(answers_table(report))
+    text = out.getvalue()
+    assert "[red]evil[/red]" in " ".join(text.split())
+    assert "bottleneck" in text

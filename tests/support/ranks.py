@@ -1,0 +1,78 @@
+"""Several real processes, started once a session and handed one function after another."""
+
+import multiprocessing
+import os
+import socket
+import traceback
+
+TIMEOUT_SECONDS = 120
+
+
+class Ranks:
+    """A group of `size` processes joined by gloo that stays up between tests."""
+
+    def __init__(self, size):
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["unisono.train.job"])  # torch is imported once
+        self.size, port = size, free_port()
+        self._pipes, self._processes = [], []
+        for rank in range(size):
+            here, there = context.Pipe()
+            process = context.Process(
+                target=_serve, args=(rank, size, port, there), daemon=True
+            )
+            process.start()
+            self._pipes.append(here)
+            self._processes.append(process)
+
+    def run(self, function, *args):
+        """Return what `function(comm, *args)` returns on each process."""
+        for pipe in self._pipes:
+            pipe.send((function, args))
+        answers = [self._answer(pipe) for pipe in self._pipes]
+        failed = [text for ok, text in answers if not ok]
+        assert not failed, "\n".join(failed)
+        return [value for _, value in answers]
+
+    def close(self):
+        """Send the processes home."""
+        for pipe in self._pipes:
+            pipe.send(None)
+        for process in self._processes:
+            process.join(timeout=20)
+
+    def _answer(self, pipe):
+        if not pipe.poll(TIMEOUT_SECONDS):
+            return False, f"no answer within {TIMEOUT_SECONDS} s"
+        return pipe.recv()
+
+
+def _serve(rank, size, port, pipe):
+    import torch
+
+    from unisono.comm.join import join
+
+    os.environ.update(
+        RANK=str(rank),
+        WORLD_SIZE=str(size),
+        LOCAL_RANK=str(rank),
+        LOCAL_WORLD_SIZE=str(size),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+        GLOO_SOCKET_IFNAME="lo",
+    )
+    comm = join("cpu", timeout_seconds=60)
+    torch.set_num_threads(1)
+    while (job := pipe.recv()) is not None:
+        function, args = job
+        try:
+            pipe.send((True, function(comm, *args)))
+        except Exception:  # noqa: BLE001  the test must see it, whatever it is
+            pipe.send((False, f"rank {rank}:\n{traceback.format_exc()}"))
+    comm.close()
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]

@@ -1,0 +1,121 @@
+"""The rules of the house, checked: who may import whom, and how long things may get."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "unisono"
+FILES = sorted(SOURCE.rglob("*.py"))
+
+FOUNDATION = {"errors", "units", "jsonl", "atomic", "stopwatch", "__init__"}
+FORMATS = {"text", "corpus", "corpora", "records", "schedules", "physics"}
+PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", "monitor"}
+MIDDLE = {"config", "diagnose"}
+STAGES = {"prepare", "train", "serve", "export", "watch", "report", "launch", "lab", "check"}
+
+MAY_IMPORT = {
+    "errors": set(),
+    "units": {"errors"},
+    "jsonl": set(),
+    "atomic": set(),
+    "stopwatch": set(),
+    "__init__": set(),
+    "__main__": {"cli"},
+    "text": FOUNDATION,
+    "corpus": FOUNDATION | {"text"},
+    "corpora": FOUNDATION,
+    "records": FOUNDATION,
+    "schedules": FOUNDATION,
+    "physics": FOUNDATION,
+    "models": FOUNDATION | {"text"},
+    "optim": FOUNDATION,
+    "comm": FOUNDATION,
+    "batching": FOUNDATION | {"text", "corpus"},
+    "translate": FOUNDATION | {"text", "models"},
+    "bundle": FOUNDATION | {"text", "models", "translate"},
+    "score": FOUNDATION,
+    "config": FOUNDATION | FORMATS | {"models", "optim", "comm", "batching", "translate"},
+    "diagnose": FOUNDATION | {"records", "schedules", "physics", "models"},
+    "prepare": FOUNDATION | {"text", "corpus", "config"},
+    "train": FOUNDATION | FORMATS | PARTS | {"config"},
+    "report": FOUNDATION | {"records", "diagnose"},
+    "launch": FOUNDATION,
+    "cli": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
+}
+WITHOUT_TORCH = sorted(
+    {"text", "corpus", "corpora", "prepare", "records", "schedules", "score", "config"}
+    | {"diagnose", "report", "launch", "cli"} & set(MAY_IMPORT)
+)
+FORBIDDEN = re.compile(
+    r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|\beval\(|\bexec\(|shell=True"
+    r"|extractall"
+)
+
+
+def imports_of(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module
+
+
+def package_of(path):
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_downwards(path):
+    package = package_of(path)
+    for name in imports_of(path):
+        root, *rest = name.split(".")
+        if root == "unisono" and rest and rest[0] != package:
+            assert rest[0] in MAY_IMPORT[package], f"{package} must not import {rest[0]}"
+        if name.startswith(("torch.distributed", "torch.nn.parallel")):
+            assert package == "comm", "only comm speaks to other processes"
+
+
+def test_only_the_command_line_imports_inside_functions():
+    for path in FILES:
+        if package_of(path) == "cli":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                inner = [
+                    n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)
+                ]
+                assert not inner, f"{path}: {node.name} imports"
+
+
+def test_half_of_unisono_runs_without_torch():
+    modules = [
+        ".".join(("unisono", *path.relative_to(SOURCE).with_suffix("").parts))
+        for path in FILES
+        if package_of(path) in WITHOUT_TORCH or path.stem == "settings"
+    ]
+    lines = [f"import {name.removesuffix('.__init__')}" for name in modules]
+    code = "; ".join([*lines, "import sys", "assert 'torch' not in sys.modules"])
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_nothing_grows_too_long(path):
+    assert len(path.read_text().splitlines()) <= 400, "split this module"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno - node.lineno < 60, f"split {node.name}"
+
+
+def test_no_module_is_called_after_nothing():
+    banned = {"utils", "util", "helpers", "common", "misc", "base", "core", "manager"}
+    assert not {path.stem for path in FILES} & banned
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_files_of_others_are_data_never_code(path):
+    assert not FORBIDDEN.search(path.read_text())

@@ -1,0 +1,79 @@
+"""Lines in, lines out: in order, all of them, in any company."""
+
+import pytest
+import torch
+
+from models.sample import SETTINGS
+from unisono.models.transformer import build_model
+from unisono.text.byte_pieces import BytePieces
+from unisono.translate.settings import Decoding
+from unisono.translate.translator import Translator
+
+LINES = ["to be or not to be", "", "a", "that is the question", "   ", "\u200b", "Ünïcödé"]
+
+
+def translator(**choices):
+    torch.manual_seed(5)
+    tokenizer = BytePieces()
+    model = build_model(SETTINGS, tokenizer.size).eval()
+    with torch.no_grad():
+        model.embeddings["shared"].mul_(2.0)
+    decoding = Decoding(beam=2, max_ratio=1.0, max_extra=3)
+    return Translator(model, tokenizer, decoding, **choices)
+
+
+def test_every_line_gets_its_translation_in_its_place():
+    batched = translator()
+    translations = batched.translate(LINES)
+    assert len(translations) == len(LINES)
+    assert translations == [batched.translate([line])[0] for line in LINES]
+    assert len(set(translations)) > 2
+
+
+def test_batches_of_any_size_translate_the_same():
+    expected = translator().translate(LINES)
+    assert translator(tokens_per_batch=1).translate(LINES) == expected
+    assert translator(tokens_per_batch=25).translate(LINES[::-1]) == expected[::-1]
+
+
+def test_empty_lines_stay_empty_and_do_not_touch_the_model():
+    broken = Translator(None, BytePieces())
+    assert broken.translate(["", "  ", "\t\u200b"]) == ["", "", ""]
+    assert broken.translate([]) == []
+
+
+def test_a_stream_gives_what_a_list_gives_and_reads_no_further_than_it_must():
+    read = []
+
+    def lines():
+        for line in LINES:
+            read.append(line)
+            yield line
+
+    streaming = translator()
+    stream = streaming.translate_stream(lines(), batch_lines=2)
+    first = next(stream)
+    assert read == LINES[:2]
+    assert [first, *stream] == streaming.translate(LINES)
+
+
+def test_a_long_line_is_cut_into_even_chunks_and_nothing_is_lost():
+    short = translator(max_pieces=8)
+    line = "abcdefghijklmnopqrstu"  # 21 bytes: 7 + 7 + 7, not 8 + 8 + 5
+    chunks = ["abcdefg", "hijklmn", "opqrstu"]
+    assert short.translate([line]) == [" ".join(short.translate(chunks))]
+
+
+@pytest.mark.parametrize("max_pieces", [1, 7, 21, 22])
+def test_cutting_keeps_every_piece(max_pieces):
+    ids = list(range(4, 26))
+    chunks = translator(max_pieces=max_pieces)._cut(ids)
+    assert [piece for chunk in chunks for piece in chunk] == ids
+    assert max(map(len, chunks)) <= max_pieces
+    assert max(map(len, chunks)) - min(map(len, chunks)) <= 1
+
+
+def test_the_longest_lines_come_first_and_fit_the_budget():
+    lengths = [3, 9, 1, 4, 4, 10]
+    batches = list(translator(tokens_per_batch=12)._batches(lengths))
+    assert batches == [[5], [1], [3, 4, 0], [2]]
