@@ -51,7 +51,7 @@ WITHOUT_TORCH = sorted(
     | {"diagnose", "report", "launch", "cli"} & set(MAY_IMPORT)
 )
 FORBIDDEN = re.compile(
-    r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|\beval\(|\bexec\(|shell=True"
+    r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|(?<!\.)\beval\(|\bexec\(|shell=True"
     r"|extractall"
 )
 

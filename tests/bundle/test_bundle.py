@@ -7,7 +7,7 @@ import shutil
 import msgspec
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
@@ -27,8 +27,7 @@ LINES = ["guten Tag", "", "wie geht es dir", "x" * 50]
 
 def model_of(seed=0, **choices):
     torch.manual_seed(seed)
-    settings = msgspec.structs.replace(SETTINGS, **choices)
-    return build_model(settings, BytePieces.size).eval()
+    return build_model(msgspec.structs.replace(SETTINGS, **choices), BytePieces.size).eval()
 
 
 def write(path, model, step=7):
@@ -152,6 +151,7 @@ def test_what_is_no_bundle_is_not_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("name", [DESCRIPTION, WEIGHTS, PIECES, MANIFEST])
+@settings(max_examples=30)
 @given(data=st.data())
 def test_a_flipped_bit_is_found(whole, tmp_path_factory, name, data):
     bundle = shutil.copytree(whole, tmp_path_factory.mktemp("flip") / "bundle")

@@ -28,7 +28,8 @@ from unisono.corpora.builtin.phrases import (
     pronoun_for,
     relative_for,
 )
-from unisono.corpora.builtin.predicates import Predicate, applied_to, describing
+from unisono.corpora.builtin.predicates import Predicate, applied_to
+from unisono.corpora.builtin.states import describing
 from unisono.corpora.builtin.times import NOTHING, Adverbial, clock, dates
 from unisono.corpora.builtin.words import Case
 

@@ -98,6 +98,14 @@ def test_past_and_present_never_look_alike():
         assert verb.past not in (verb.english, third_person_of(verb.english))
 
 
+def test_no_verb_can_be_read_in_two_ways():
+    """If one could sell and sell to, "sells her hats" would have two translations."""
+    with_one = {verb.name for table in TABLES[:4] for verb in table}
+    assert with_one.isdisjoint(verb.name for verb in verbs.WITH_RECEIVER)
+    for table in TABLES:
+        assert len({verb.name for verb in table}) == len(table)
+
+
 @pytest.mark.parametrize(
     ("verb", "third", "participle"),
     [

@@ -189,7 +189,7 @@ def test_noise_is_not_overfitting():
 
 
 def test_the_margin_grows_with_the_noise_of_the_curve():
-    smooth = [4.0, 3.0, 2.6, 2.5, 2.5, 2.5, 2.5, 2.515, 2.516]
+    smooth = [4.0, 3.0, 2.6, 2.49, 2.492, 2.496, 2.502, 2.505, 2.506]
     assert verdict(healthy_run(validations=curve(smooth)), "overfitting") == "yes"
     noisy = [4.0, 3.0, 2.6, 2.5, 2.53, 2.49, 2.52, 2.505, 2.506]
     assert verdict(healthy_run(validations=curve(noisy)), "overfitting") == "no"

@@ -6,7 +6,7 @@ import torch
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import TransformerModel, build_model
 
-# Threads that wait for each other on a busy machine make such small work a hundred times slower.
+# On a busy machine threads that wait for each other make such small work far slower.
 torch.set_num_threads(1)
 
 SETTINGS = TransformerSettings(

@@ -115,13 +115,13 @@ def test_rounding_the_vocabulary_up_changes_no_loss():
     torch.testing.assert_close(after, before, rtol=0, atol=0)
 
 
-def test_ten_updates_lower_the_loss_in_both_orders_of_norms():
+def test_a_few_updates_lower_the_loss_in_both_orders_of_norms():
     for norm in ("pre", "post"):
         torch.manual_seed(1)
         model = build_model(msgspec.structs.replace(SETTINGS, norm=norm), VOCABULARY)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.003)
         losses = []
-        for _ in range(10):
+        for _ in range(4):
             optimizer.zero_grad()
             losses.append(loss_sums(model, *batch(), 0.1))
             losses[-1].backward()

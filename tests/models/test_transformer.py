@@ -139,6 +139,7 @@ def test_a_sentence_longer_than_any_before_makes_the_table_grow():
     with torch.inference_mode():
         model(words(1, 600), words(1, 4))
     assert model.positions.table.size(0) >= 600
+    assert not model.positions.table.is_inference()
     model.train()(words(1, 600), words(1, 4)).sum().backward()
     assert "positions.table" not in model.state_dict()
 

@@ -34,7 +34,7 @@ def prepare_for(settings: Settings) -> None:
     manifest = open_corpus(Path(settings.corpus.directory)).manifest
     train = manifest.splits["train"]
     dropped = sum(drop.count for drop in manifest.dropped.values())
-    size = sum(entry.source.bytes + entry.target.bytes for entry in manifest.inputs)
+    size = sum(entry.source.text_bytes + entry.target.text_bytes for entry in manifest.inputs)
     print(
         f"corpus {settings.corpus.directory}: {train.pairs:,} training pairs "
         f"({dropped:,} dropped), {train.source_tokens:,} + {train.target_tokens:,} pieces, "

@@ -42,16 +42,19 @@ def _quality(case: Case) -> str:
 def _time(case: Case) -> str:
     if not case.ledger.rows:
         return ""
+    arithmetic = f"{percent(case.bottleneck.shares.compute)} of the time was arithmetic"
+    went_into = {
+        "network": exchange_name(case),
+        "straggler": f"waiting for {_late(case)}",
+        "data": "waiting for data",
+        "evaluation": "validation and test",
+        "checkpoint": "checkpoints",
+        "other": "what the ledger does not explain",
+    }
+    if case.bottleneck.cause == "compute":
+        return arithmetic
     share = percent(case.bottleneck.share)
-    return {
-        "compute": f"{share} of the time was arithmetic",
-        "network": f"{share} of the time went into {exchange_name(case)}",
-        "straggler": f"{share} of the time went into waiting for {_late(case)}",
-        "data": f"{share} of the time went into waiting for data",
-        "evaluation": f"{share} of the time went into validation and test",
-        "checkpoint": f"{share} of the time went into checkpoints",
-        "other": f"{share} of the time is not accounted for",
-    }[case.bottleneck.cause]
+    return f"{arithmetic}, {share} went into {went_into[case.bottleneck.cause]}"
 
 
 def exchange_name(case: Case) -> str:

@@ -54,7 +54,8 @@ def token_losses(
     """Return, for each sentence, the sum of -log p over its words (B,), not smoothed."""
 
     def finish(states: Tensor, output: Output) -> Tensor:
-        logits = output.logits(states).transpose(1, 2)  # (B, V, T)
-        return F.cross_entropy(logits, target_out, ignore_index=PADDING_ID, reduction="none")
+        logits = output.logits(states.flatten(0, 1))
+        words = target_out.flatten()
+        return F.cross_entropy(logits, words, ignore_index=PADDING_ID, reduction="none")
 
-    return model(source, target_in, finish).sum(1)
+    return model(source, target_in, finish).view(target_out.shape).sum(1)

@@ -5,7 +5,9 @@ never changes the meaning of one that exists, so old readers can follow new runs
 readers old ones. Seconds are seconds; `time` is Unix time; losses are nats per target token.
 """
 
+import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -118,15 +120,6 @@ class Ended(Event, frozen=True, kw_only=True, tag="ended"):
 
 AnyEvent = Started | StepTaken | Validated | Saved | Warned | Tested | Ended
 
-_KINDS: dict[str, type[AnyEvent]] = {
-    "started": Started,
-    "step": StepTaken,
-    "validated": Validated,
-    "saved": Saved,
-    "warned": Warned,
-    "tested": Tested,
-    "ended": Ended,
-}
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyEvent)
 
@@ -141,5 +134,16 @@ def from_lines(lines: Iterable[bytes]) -> Iterator[AnyEvent]:
     for line in lines:
         try:
             yield _decoder.decode(line)
+        except msgspec.ValidationError:
+            yield from _with_nulls(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            continue  # a torn line, or a kind of event from a newer version
+            continue  # a torn line
+
+
+def _with_nulls(line: bytes) -> Iterator[AnyEvent]:
+    # JSON has no word for a number that is not finite: it is written as null, and no event
+    # has any other use for null. What still does not fit is from a newer version.
+    table = msgspec.json.decode(line)
+    with suppress(msgspec.ValidationError, AttributeError):
+        numbers = {key: math.nan if value is None else value for key, value in table.items()}
+        yield msgspec.convert(numbers, AnyEvent)

@@ -102,7 +102,7 @@ def tiles(report: Report, run: RunView) -> list[Tile]:
     learnt = report.answer("overfitting").values
     scores = [v for v in run.validations if v.bleu >= 0]
     best = max(scores, key=lambda event: event.bleu, default=None)
-    epochs = f"epoch {run.steps[-1].epoch + 1}" if run.steps else ""
+    epochs = f"epoch {run.steps[-1].epoch:,}" if run.steps else ""
     tokens = step.get("target_tokens_per_second")
     loss = learnt.get("best_loss")
     return [

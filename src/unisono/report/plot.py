@@ -168,7 +168,7 @@ def _ends(plot: Plot, frame: Frame) -> list[Markup]:
     parts, lowest = [], 0.0
     for y, series in sorted(ends, key=lambda end: end[0]):
         lowest = max(y + 3.8, lowest + 13)
-        parts.append(_text(WIDTH - RIGHT + 6, lowest, series.end, f"last {series.style}"))
+        parts.append(_text(WIDTH - RIGHT + 9, lowest, series.end, f"last {series.style}"))
     return parts
 
 

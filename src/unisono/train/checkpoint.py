@@ -22,6 +22,7 @@ from unisono.units import amount_of_bytes
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 PROGRESS, MANIFEST = "progress.json", "manifest.json"
+FILES = (MODEL, OPTIMIZER, PROGRESS)
 FORMAT = 1
 _NAME = re.compile(r"step-(\d{7,})")
 
@@ -62,7 +63,7 @@ def save(
     model: Mapping[str, Tensor],
     optimizer: Mapping[str, Tensor],
 ) -> Manifest:
-    """Write and verify the checkpoint of this step; `latest` points to it afterwards."""
+    """Write and verify the checkpoint of this step."""
     directory.mkdir(parents=True, exist_ok=True)
     _check_space(directory, [*model.values(), *optimizer.values()])
     name = name_of(progress.step)
@@ -76,13 +77,11 @@ def save(
             file: FileEntry(
                 (temporary / file).stat().st_size, atomic.sha256_of(temporary / file)
             )
-            for file in (MODEL, OPTIMIZER, PROGRESS)
+            for file in FILES
         }
-        manifest = Manifest(FORMAT, progress.step, files)
-        atomic.write_bytes(temporary / MANIFEST, msgspec.json.encode(manifest))
-    verify(directory / name)
-    point(directory, "latest", name)
-    return manifest
+        manifest = msgspec.json.encode(Manifest(FORMAT, progress.step, files))
+        atomic.write_bytes(temporary / MANIFEST, manifest)
+    return verify(directory / name)
 
 
 def point(directory: Path, pointer: str, name: str) -> None:
@@ -107,7 +106,7 @@ def verify(path: Path) -> Manifest:
     """Return the manifest of the checkpoint at `path` if every file is what it says."""
     try:
         manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=Manifest)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DataError(f"no readable manifest: {error}", where=str(path)) from error
     if manifest.format != FORMAT:
         raise DataError(
@@ -115,6 +114,8 @@ def verify(path: Path) -> Manifest:
             where=str(path),
             fix="use the version of Unisono that wrote it, or a newer one",
         )
+    if name_of(manifest.step) != path.name or set(manifest.files) != set(FILES):
+        raise DataError("the manifest is not that of this checkpoint", where=str(path))
     for name, entry in manifest.files.items():
         file = path / name
         if not file.is_file() or file.stat().st_size != entry.bytes:

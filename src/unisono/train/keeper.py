@@ -83,10 +83,7 @@ class Keeper:
                 state.model_tensors(self._model),
                 state.optimizer_tensors(self._model, self._optimizer),
             )
-            best = checkpoint.name_of(progress.best_step) if progress.best_step else ""
-            if best and (self._directory / best).is_dir():  # its own save may have failed
-                checkpoint.point(self._directory, "best", best)
-            checkpoint.prune(self._directory, self._keep, best)
+            self._tidy(progress)
         except (OSError, RunError) as error:
             message = f"the checkpoint of step {progress.step} was not saved: {error}"
             return msgspec.json.encode(
@@ -108,6 +105,19 @@ class Keeper:
             )
         )
 
+    def _tidy(self, progress: Progress) -> None:
+        """Let the pointers say what `progress` knows, and remove what is no longer needed.
+
+        Also done when a run is continued: a kill can come between a save and its pointers.
+        """
+        best = checkpoint.name_of(progress.best_step) if progress.best_step else ""
+        pointers = {"latest": checkpoint.name_of(progress.step), "best": best}
+        for pointer, name in pointers.items():
+            there = (self._directory / name).is_dir()  # the best one's save may have failed
+            if name and there and checkpoint.pointed(self._directory, pointer) != name:
+                checkpoint.point(self._directory, pointer, name)
+        checkpoint.prune(self._directory, self._keep, best)
+
     def _read_newest(self) -> Found:
         if not self._comm.world.leads:
             return Found(Progress(), "", ())
@@ -118,6 +128,7 @@ class Keeper:
         where = str(self._directory / name)
         state.restore_model(self._model, loaded.model, where=where)
         state.restore_optimizer(self._model, self._optimizer, loaded.optimizer, where=where)
+        self._tidy(loaded.progress)
         return Found(loaded.progress, name, tuple(troubles))
 
     def _read_best(self) -> Progress:

@@ -76,6 +76,7 @@ def loss_per_token(losses: Sequence[float], split: Split) -> tuple[float, int]:
 
 def _from_all(comm: Comm, mine: dict[int, V], kind: type[V]) -> dict[int, V]:
     """Return the parts of all processes in one dictionary."""
-    decoder = msgspec.json.Decoder(dict[int, kind])  # type: ignore[valid-type]
-    parts = [decoder.decode(part) for part in comm.gather_bytes(msgspec.json.encode(mine))]
+    # Not JSON, which has no word for a loss that is not finite.
+    decoder = msgspec.msgpack.Decoder(dict[int, kind])  # type: ignore[valid-type]
+    parts = [decoder.decode(part) for part in comm.gather_bytes(msgspec.msgpack.encode(mine))]
     return {index: value for part in parts for index, value in part.items()}

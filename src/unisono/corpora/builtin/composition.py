@@ -8,8 +8,9 @@ from unisono.corpora.builtin.chance import Chance
 from unisono.corpora.builtin.clauses import Clause
 from unisono.corpora.builtin.forms import Form
 from unisono.corpora.builtin.phrases import IT, NounPhrase
-from unisono.corpora.builtin.predicates import FRAMES, Predicate, being
+from unisono.corpora.builtin.predicates import FRAMES, Predicate
 from unisono.corpora.builtin.selection import subject_phrase
+from unisono.corpora.builtin.states import being
 from unisono.corpora.builtin.times import FREQUENCIES, NOTHING, Adverbial, time_for
 from unisono.corpora.builtin.words import Verb
 
@@ -112,7 +113,7 @@ def state_clause(chance: Chance, period: Period) -> Clause:
     """Compose a clause that says what somebody is like."""
     is_negated = chance.happens(0.15)
     subject = subject_phrase(chance, is_negated=is_negated)
-    predicate = being(verbs.BE, subject, is_negated, chance)
+    predicate = being(subject, is_negated, chance)
     return finished(chance, period, subject, predicate, timed=0.1, is_negated=is_negated)
 
 

@@ -10,13 +10,14 @@ from unisono.corpora.builtin.nouns import NOUNS, nouns_of
 from unisono.corpora.builtin.numerals import english_cardinal, german_cardinal
 from unisono.corpora.builtin.pairs import Pair, sentence
 from unisono.corpora.builtin.phrases import NounPhrase, noun_phrase
-from unisono.corpora.builtin.predicates import Predicate, describing, standing
+from unisono.corpora.builtin.predicates import Predicate
 from unisono.corpora.builtin.selection import (
     adjective_for,
     any_phrase,
     definite_phrase,
     location,
 )
+from unisono.corpora.builtin.states import describing, standing
 from unisono.corpora.builtin.words import Case, Noun, Person
 
 _COMPARED = tuple(

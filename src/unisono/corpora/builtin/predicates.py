@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from unisono.corpora.builtin import verbs
-from unisono.corpora.builtin.adjectives import adjectives_for
 from unisono.corpora.builtin.chance import Chance
 from unisono.corpora.builtin.conjugation import REFLEXIVES
 from unisono.corpora.builtin.german import with_preposition
@@ -18,7 +17,7 @@ from unisono.corpora.builtin.selection import (
     missing_phrase,
     other_pronoun,
 )
-from unisono.corpora.builtin.words import Adjective, Case, Verb
+from unisono.corpora.builtin.words import Case, Verb
 
 _PERSONS = nouns_of("person")
 _PLACES = nouns_of(*PLACES)
@@ -31,7 +30,6 @@ _MANNERS = (
     ("quietly", "leise"),
     ("alone", "allein"),
 )
-_DEGREES = (("very", "sehr"), ("too", "zu"), ("quite", "ziemlich"))
 
 
 class Predicate(NamedTuple):
@@ -214,35 +212,6 @@ def _placing(verb: Verb, subject: NounPhrase, is_negated: bool, chance: Chance) 
             (verb.name, thing.noun),
         ),
         has_place=True,
-    )
-
-
-def standing(verb: Verb, chance: Chance) -> Predicate:
-    """Say where a thing is, by the furniture around it."""
-    english, german, phrase = location(chance.pick(_FURNITURE), Case.DATIVE, chance)
-    return Predicate(verb, english, late=german, combinations=phrase.combinations)
-
-
-def being(verb: Verb, subject: NounPhrase, is_negated: bool, chance: Chance) -> Predicate:
-    """Say what somebody is like."""
-    adjective = chance.pick(adjectives_for(_PERSONS[0]))
-    return describing(adjective, subject.noun, is_negated, chance)
-
-
-def describing(adjective: Adjective, noun: str, is_negated: bool, chance: Chance) -> Predicate:
-    """Say what somebody or something is like, with this adjective."""
-    combinations = ((adjective.english, noun),) if noun else ()
-    is_gradable = bool(adjective.german_comparative)
-    if is_negated or not is_gradable or not chance.happens(0.35):
-        return Predicate(
-            verbs.BE, adjective.english, late=adjective.german, combinations=combinations
-        )
-    english, german = chance.pick(_DEGREES)
-    return Predicate(
-        verbs.BE,
-        f"{english} {adjective.english}",
-        late=f"{german} {adjective.german}",
-        combinations=combinations,
     )
 
 

@@ -28,9 +28,10 @@ from unisono.corpora.builtin.phrases import (
     relative_for,
     silent,
 )
-from unisono.corpora.builtin.predicates import Predicate, applied_to, describing
+from unisono.corpora.builtin.predicates import Predicate, applied_to
 from unisono.corpora.builtin.selection import any_phrase, definite_phrase, subject_phrase
-from unisono.corpora.builtin.words import Noun, Verb
+from unisono.corpora.builtin.states import describing
+from unisono.corpora.builtin.words import Adjective, Noun, Verb
 
 _BEINGS = nouns_of("person", "animal")
 _THINGS = nouns_of("clothing", "text", "tool", "device", "furniture", "vehicle")
@@ -111,6 +112,11 @@ def described_last(chance: Chance) -> Pair:
     )
 
 
+@cache
+def _reasons_for(noun: Noun) -> tuple[Adjective, ...]:
+    return tuple(word for word in adjectives_for(noun) if word.german_comparative)
+
+
 def reason_in_thing(chance: Chance) -> Pair:
     """Give a reason that names the thing by a pronoun, whose gender is the noun's."""
     noun = chance.pick(_THINGS)
@@ -118,7 +124,7 @@ def reason_in_thing(chance: Chance) -> Pair:
     predicate = applied_to(chance.pick(_verbs_for(noun)), phrase)
     period = chance.pick((Period.PAST, Period.PRESENT))
     main = finished(chance, period, subject_phrase(chance), predicate, timed=0.1)
-    adjective = chance.pick(adjectives_for(noun))
+    adjective = chance.pick(_reasons_for(noun))
     quality = describing(adjective, noun.english, False, chance)
     form = Form.PAST if period is Period.PAST else Form.PRESENT
     other = Clause(pronoun_for(phrase), quality, form)

@@ -86,7 +86,8 @@ def _condition(chance: Chance) -> tuple[str, str, Clause, Clause]:
     if chance.happens(0.15):
         return english, german, main, weather_clause(chance, Period.PLAIN)
     negated = 0.15 if english == "if" else 0.0
-    return english, german, main, clause_about(chance, Period.PLAIN, timed=0.1, negated=negated)
+    other = clause_about(chance, Period.PLAIN, timed=0.1, often=0, negated=negated)
+    return english, german, main, other
 
 
 def subordinate_after(chance: Chance) -> Pair:

@@ -16,6 +16,8 @@ _GROUPS = {
     "goods": GOODS,
     "places": PLACES,
     "being": ("person", "animal"),
+    "upright": ("cup", "plate", "clock", "bottle", "glass", "basket", "candle", "mirror"),
+    "flat": ("key", "knife", "spoon", "picture", "ring", "flower", "umbrella", "gift"),
     "anything": ("person", "animal", *GOODS, *PLACES),
 }
 _WITH_ACCUSATIVE = """
@@ -108,7 +110,6 @@ _WITH_RECEIVER = """
     show showed | zeigen hat gezeigt | goods animal places
     send sent | schicken hat geschickt | clothing text tool device
     lend lent | leihen hat geliehen | clothing text tool device vehicle
-    sell sold | verkaufen hat verkauft | goods animal drink
     bring brought | bringen hat gebracht | portable drink
     """
 _ACTIVITIES = """
@@ -142,12 +143,12 @@ _MOTIONS = """
     hurry hurried | eilen ist geeilt |
     """
 _PLACINGS = """
-    lay laid | legen hat gelegt | text tool clothing
-    place placed | stellen hat gestellt | tool device
+    lay laid | legen hat gelegt | text clothing flat
+    place placed | stellen hat gestellt | upright device
     """
 _POSTURES = """
-    lie - | liegen hat gelegen | text tool clothing animal
-    stand - | stehen hat gestanden | tool device
+    lie - | liegen hat gelegen | text clothing flat animal
+    stand - | stehen hat gestanden | upright device
     """
 _SAYING = """
     say said | sagen hat gesagt |

@@ -14,6 +14,7 @@ from unisono.diagnose.report import Answer
 from unisono.diagnose.words import count, listing
 from unisono.units import amount_of_bytes
 
+ORDER = [WEIGHTS, OPTIMIZER, PROGRESS, MANIFEST]
 CONTENTS = {
     WEIGHTS: "the weights of the model, by name: all that translating needs",
     PROGRESS: "how far training had come: step, epoch, place in the corpus, best score",
@@ -31,7 +32,9 @@ def answer_checkpoint_files(case: Case) -> Answer:
             "No checkpoint has been saved yet.",
             advice="The first one is written after `checkpoint.every_steps` updates.",
         )
-    names = sorted(files.sizes)
+    names = sorted(
+        files.sizes, key=lambda name: (ORDER.index(name) if name in ORDER else 9, name)
+    )
     return reply(
         "checkpoint_files",
         "answered",

@@ -7,7 +7,7 @@ from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
 from unisono.diagnose.words import count, listing, percent, rounded
 
-CLEARLY_WAITING = 0.20
+CLEARLY_WAITING = 0.25
 FEWEST = 5
 NOT_SAMPLED = "utilisation and power of the devices were not sampled"
 
@@ -93,7 +93,7 @@ def _advice(case: Case) -> str:
     }
     return {
         "data": "Speed up reading: a faster disk, or more time for the process that reads.",
-        "network": "Exchange less often (larger `batching.tokens_per_update`), over a faster "
-        "link, or between fewer processes.",
+        "network": "Exchange less often (larger `batching.tokens_per_update`), or between "
+        "fewer processes; between machines, over a faster link.",
         "straggler": "Find out what holds the late process up; see the answer on step time.",
     }[max(waits, key=lambda name: waits[name])]

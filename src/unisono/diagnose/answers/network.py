@@ -5,7 +5,7 @@ from typing import Any
 from unisono.diagnose.case import Case
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.words import count, listing, percent, rounded
+from unisono.diagnose.words import listing, percent, rounded
 from unisono.physics.ring import ring_bytes
 from unisono.units import amount_of_bytes, duration
 
@@ -72,7 +72,7 @@ def _loopback(case: Case) -> Answer:
     return reply(
         "network",
         "not_used",
-        f"All {count(case.size, 'process', 'processes')} ran on {case.run.hosts[0]}: gradients "
+        f"The {case.size} processes all ran on {case.run.hosts[0]}: gradients "
         f"travelled inside the machine (loopback), {amount_of_bytes(expected_bytes(case))} an "
         f"update each way by the ring formula; that cost {percent(share)} of the time.",
         values=_values(case),

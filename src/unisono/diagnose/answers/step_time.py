@@ -60,7 +60,7 @@ def _evidence(case: Case, parts: dict[str, float], mean: float) -> list[str]:
     left_out = len(case.ledger.rows) - len(case.ledger.usual)
     lines = [
         f"{NAMES[part]}: {duration(value)} ({percent(value / mean)})"
-        for part, value in parts.items()
+        for part, value in sorted(parts.items(), key=lambda item: -item[1])
         if value > 0 < mean
     ]
     who = f"mean over {count(case.size, 'process', 'processes')} and " if case.size > 1 else ""

@@ -54,7 +54,7 @@ def _summary(facts: CorpusFacts, size: int, lines: int) -> str:
 def _evidence(facts: CorpusFacts) -> list[str]:
     lines = [
         f"{entry.split}: {side.name}, {amount_of_bytes(side.size)}, {count(side.lines, 'line')}"
-        for entry in facts.inputs
+        for entry in sorted(facts.inputs, key=lambda entry: entry.split != "train")
         for side in (entry.source, entry.target)
     ]
     if facts.read_pairs:

@@ -1,0 +1,47 @@
+"""kill -9 at any moment: the run continues by itself and ends in the same bits."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+
+
+def crash(home, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "support.crash", str(home), *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def home(corpus_home, tmp_path):
+    (tmp_path / "corpus").symlink_to(corpus_home / "corpus")
+    return tmp_path
+
+
+@pytest.mark.ranks
+def test_a_hundred_random_kills_end_in_the_same_bits(home):
+    found = crash(home, "random", 100, 8, 1)
+    assert found["kills"] == 100
+    assert found["identical"] == found["runs"] > 0
+    assert found["during_saves"] > 0  # otherwise the saves were not put to the test
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("save", [1, 3], ids=["the first save", "a save that prunes"])
+def test_a_kill_at_every_io_call_of_a_save_ends_in_the_same_bits(home, save):
+    found = crash(home, "every", save)
+    assert found["calls"] > 20
+    assert found["identical"] == found["calls"]
+    assert found["sound"] == found["calls"]
