@@ -157,12 +157,16 @@ def dictionary_of(pairs):
 
 def test_word_for_word_translation_stays_under_35_bleu(builtin):
     dictionary = dictionary_of(builtin.train[:20_000])
-    translations = [
-        " ".join(dictionary.get(word, word) for word in words(pair.source)) + pair.source[-1]
-        for pair in builtin.test
-    ]
+    translations = [translate_words(pair.source, dictionary) for pair in builtin.test]
     references = [[pair.target for pair in builtin.test]]
+    # Above 3, or else the baseline is broken and proves nothing.
     assert 3 < sacrebleu.corpus_bleu(translations, references).score < 35
+
+
+def translate_words(text, dictionary):
+    """Put the best German word in the place of each English one."""
+    translated = _WORD.sub(lambda word: dictionary.get(word[0].lower(), word[0]), text)
+    return translated[0].upper() + translated[1:]
 
 
 def test_copying_scores_next_to_nothing(builtin):

@@ -128,23 +128,6 @@ def test_nothing_is_called_a_verdict_that_was_not_promised():
             assert answer.verdict in promised.get(answer.id, {"answered", "unknown"})
 
 
-def test_what_a_restart_undid_does_not_count():
-    # Killed at 200, started again from 100, and now at 120: the run stands at 120.
-    again = [step(n, time=BEGAN + 300 + n) for n in range(101, 121)]
-    run = healthy_run(
-        starts=(start(), start(step=100, time=BEGAN + 400)),
-        ranks={
-            0: (*(step(n) for n in range(1, 101)), *again, *(step(n) for n in range(121, 201)))
-        },
-        ends=(),
-    )
-    report = diagnose(run, BEGAN + 421)
-    values = report.answer("duration").values
-    assert values["updates"] == 120
-    assert values["restarts"] == 1
-    assert report.answer("trained").values["validations"] == 5
-
-
 def test_a_start_that_stopped_well_is_added_up():
     first = [step(n) for n in range(1, 101)]
     second = [step(n, time=BEGAN + 1000 + n) for n in range(101, 201)]

@@ -1,11 +1,13 @@
 import json
 import math
 
+import msgspec
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from unisono.errors import DataError
 from unisono.jsonl import LineWriter, read_lines
+from unisono.records import events
 from unisono.records.environment import describe_environment, redact
 from unisono.records.events import (
     Ended,
@@ -89,14 +91,17 @@ def write_run(path):
         updates_per_epoch=3,
     )
     recorder = Recorder(path, rank=0, leads=True)
-    for event in [started, step(1), step(2, loss=9.0), step(2, loss=1.0), VALIDATED]:
+    again = msgspec.structs.replace(started, time=9.0, step=1, checkpoint="step-0000001")
+    for event in [started, step(1), step(2, loss=9.0), step(3, loss=9.0)]:
+        recorder.write(event)
+    for event in [again, step(2, loss=1.0), VALIDATED]:
         recorder.write(event)
     scores = {"bleu": 40.5, "bleu_signature": "s", "sentences": 3, "seconds": 1.0}
     recorder.write(events.Tested(time=2.0, step=2, **scores))
     recorder.close()
 
 
-def test_a_run_is_read_back_and_what_was_done_again_counts_once(tmp_path):
+def test_a_run_is_read_back_without_what_a_crash_undid(tmp_path):
     write_run(tmp_path)
     view = read_run(tmp_path)
     assert [(s.step, s.loss) for s in view.steps] == [(1, 2.0), (2, 1.0)]
@@ -104,6 +109,8 @@ def test_a_run_is_read_back_and_what_was_done_again_counts_once(tmp_path):
     assert view.config["seed"] == 1
     assert view.hosts == ("h",)
     assert view.environment == {}
+    assert len(view.starts) == 2
+    assert max(view.seen) == 103.0  # the time of the third step, which was lost
 
 
 def test_a_run_cut_at_any_byte_can_be_read(tmp_path):
@@ -112,7 +119,7 @@ def test_a_run_cut_at_any_byte_can_be_read(tmp_path):
     whole = file.read_bytes()
     for length in range(0, len(whole), 7):
         file.write_bytes(whole[:length])
-        assert len(read_run(tmp_path).steps) <= 2
+        assert len(read_run(tmp_path).steps) <= 3
 
 
 def test_what_is_not_a_run_is_refused(tmp_path):
@@ -135,7 +142,7 @@ def test_tensorboards_own_reader_finds_the_same_numbers(tmp_path):
         "test/bleu",
     } <= set(tags)
     assert [(s.step, s.value) for s in board.Scalars("eval/bleu")] == [(2, 31.25)]
-    assert [s.value for s in board.Scalars("train/learning_rate")] == [0.25] * 3
+    assert [s.value for s in board.Scalars("train/learning_rate")] == [0.25] * 4
     assert board.Scalars("train/target_tokens_per_second")[0].value == 200.0
 
 

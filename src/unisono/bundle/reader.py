@@ -37,7 +37,7 @@ class Bundle:
         """Return the model on `device`, ready to translate."""
         weights = load_file(self.path / WEIGHTS, device=str(device))
         described = self.description
-        return load_model(described.model, described.vocabulary, weights).eval()
+        return load_model(described.model, described.vocabulary, weights).train(False)
 
     def translator(
         self, device: torch.device | str = "cpu", decoding: Decoding | None = None

@@ -6,7 +6,6 @@ from unisono.diagnose.bottleneck import find_bottleneck
 from unisono.diagnose.ledger import Ledger, keep_ledger
 from unisono.diagnose.report import Bottleneck
 from unisono.diagnose.sessions import Session, sessions_of
-from unisono.diagnose.standing import as_it_stands
 from unisono.records.view import RunView
 
 
@@ -40,6 +39,5 @@ class Case:
 def open_case(run: RunView, now: float) -> Case:
     """Work out sessions, ledger and bottleneck of `run`."""
     sessions = sessions_of(run)
-    run = as_it_stands(run)
     ledger = keep_ledger(run, sessions)
     return Case(run, now, sessions, ledger, find_bottleneck(ledger))

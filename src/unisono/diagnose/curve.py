@@ -31,14 +31,19 @@ class Tail:
         return self.before - self.within
 
 
+def number(value: float | None) -> float:
+    """Return a recorded number; what is null in a file of events was none, a NaN."""
+    return math.nan if value is None else value
+
+
 def is_finite(value: float | None) -> bool:
-    """Return whether a recorded number is one; a NaN is null in a file of events."""
-    return value is not None and math.isfinite(value)
+    """Return whether a recorded number is one."""
+    return math.isfinite(number(value))
 
 
 def loss_curve(validations: Sequence[Validated]) -> list[tuple[int, float]]:
     """Return step and loss of the validations that have a finite loss."""
-    return [(event.step, event.loss) for event in validations if is_finite(event.loss)]
+    return [(e.step, number(e.loss)) for e in validations if is_finite(e.loss)]
 
 
 def bleu_curve(validations: Sequence[Validated]) -> list[tuple[int, float]]:
@@ -73,9 +78,8 @@ def mean_loss(steps: Sequence[StepTaken]) -> float:
     """Return the training loss per target token over `steps`; NaN if there is none."""
     known = [step for step in steps if is_finite(step.loss) and step.target_tokens > 0]
     tokens = sum(step.target_tokens for step in known)
-    return (
-        sum(step.loss * step.target_tokens for step in known) / tokens if tokens else math.nan
-    )
+    total = sum(number(step.loss) * step.target_tokens for step in known)
+    return total / tokens if tokens else math.nan
 
 
 def window_losses(steps: Sequence[StepTaken]) -> list[float]:

@@ -10,9 +10,7 @@ from unisono.records.view import RunView
 class Session:
     """One start of the run, from the first sign of life to the last. Times are Unix times.
 
-    `reason` is that of the `ended` event, or "" where there is none. What a killed session did
-    after its last checkpoint was done again by the next one and is not in the view: its
-    `last_seen` is then earlier than its true end.
+    `reason` is that of the `ended` event, or "" where there is none.
     """
 
     began: float
@@ -55,4 +53,4 @@ def _without_start(run: RunView, seen: list[float]) -> tuple[Session, ...]:
 
 def _signs_of_life(run: RunView) -> list[float]:
     kinds = (run.steps, run.validations, run.saves, run.warnings, run.tests, run.ends)
-    return [event.time for events in kinds for event in events]
+    return [*run.seen, *(event.time for events in kinds for event in events)]

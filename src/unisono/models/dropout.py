@@ -1,7 +1,7 @@
 """Dropout whose random numbers cost little on a CPU.
 
-torch draws a number of its own for every element, which on a CPU is a fifth of the time of
-a whole training step. Here one 64-bit number serves four elements, 16 bits each. So the
+torch draws a number of its own for every element, which on a CPU takes about a tenth of the
+time of a training step. Here one 64-bit number serves four elements, 16 bits each. So the
 share is a multiple of 1/65536; what is kept is scaled by exactly that share, and the mean
 stays what it was. Like torch's own, the numbers follow from torch's default generator.
 """

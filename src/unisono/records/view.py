@@ -22,7 +22,7 @@ from unisono.records.events import (
 from unisono.records.layout import RunDirectory
 
 E = TypeVar("E", bound=AnyEvent)
-S = TypeVar("S", StepTaken, Validated, Saved)
+UNDONE = (StepTaken, Validated, Saved)
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,9 @@ class Sample:
 class RunView:
     """Everything known of a run.
 
-    Updates that were made again after a crash appear once, as last made. `steps`,
-    `validations`, `saves`, `warnings` are those of rank 0; `ranks` holds every rank's steps.
+    What a crash undid is not in it, but `seen` holds the times of all that rank 0 recorded.
+    `steps`, `validations`, `saves`, `warnings` are those of rank 0; `ranks` holds every rank's
+    steps.
     """
 
     path: Path
@@ -54,6 +55,7 @@ class RunView:
     tests: tuple[Tested, ...] = ()
     ends: tuple[Ended, ...] = ()
     samples: dict[int, tuple[Sample, ...]] = field(default_factory=dict)
+    seen: tuple[float, ...] = ()
 
     @property
     def steps(self) -> tuple[StepTaken, ...]:
@@ -82,10 +84,11 @@ def read_run(path: Path) -> RunView:
             where=str(path),
             fix="name a directory that `unisono train` wrote, such as runs/demo",
         )
-    by_rank = {
+    recorded = {
         int(file.stem.removeprefix("rank-")): list(from_lines(read_lines(file)))
         for file in sorted((path / "events").glob("rank-*.jsonl"))
     }
+    by_rank = {rank: _standing(events) for rank, events in recorded.items()}
     leader = by_rank.get(0, [])
     return RunView(
         path=path,
@@ -93,13 +96,14 @@ def read_run(path: Path) -> RunView:
         environment=_read_json(directory.environment),
         corpus=_read_json(directory.corpus),
         starts=tuple(e for events in by_rank.values() for e in _of(events, Started)),
-        ranks={rank: _once(_of(events, StepTaken)) for rank, events in by_rank.items()},
-        validations=_once(_of(leader, Validated)),
-        saves=_once(_of(leader, Saved)),
+        ranks={rank: tuple(_of(events, StepTaken)) for rank, events in by_rank.items()},
+        validations=tuple(_of(leader, Validated)),
+        saves=tuple(_of(leader, Saved)),
         warnings=tuple(_of(leader, Warned)),
         tests=tuple(_of(leader, Tested)),
         ends=tuple(_of(leader, Ended)),
         samples=_read_samples(directory.samples),
+        seen=tuple(event.time for event in recorded.get(0, [])),
     )
 
 
@@ -107,9 +111,18 @@ def _of(events: list[AnyEvent], kind: type[E]) -> list[E]:
     return [event for event in events if isinstance(event, kind)]
 
 
-def _once(events: list[S]) -> tuple[S, ...]:
-    # A run that was killed makes its last updates again: what counts is the last time.
-    return tuple(event for _, event in sorted({event.step: event for event in events}.items()))
+def _standing(events: list[AnyEvent]) -> list[AnyEvent]:
+    """Return the events without what a later start undid.
+
+    A run that was killed at step 1900 goes on from its checkpoint at 1000: what it recorded
+    between the two belongs to weights that no longer exist.
+    """
+    kept: list[AnyEvent] = []
+    for event in events:
+        if isinstance(event, Started):
+            kept = [e for e in kept if not isinstance(e, UNDONE) or e.step <= event.step]
+        kept.append(event)
+    return kept
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from unisono.diagnose.report import Report
-from unisono.diagnose.standing import as_it_stands
 from unisono.records.view import RunView
 from unisono.report import facts
 from unisono.report.figures import figures
@@ -20,7 +19,6 @@ _CODE = re.compile(r"`([^`]+)`")
 
 def render_html(report: Report, run: RunView) -> str:
     """Return the page. Whatever comes from the run is escaped."""
-    run = as_it_stands(run)
     template = _environment().get_template("page.html.jinja")
     return template.render(
         report=report,

@@ -75,6 +75,8 @@ def take_step(parts: Parts, work: Work, step: int, wishes: Wishes) -> StepResult
         return sums / work.plan.target_tokens
 
     loss = parts.replica.gradients(work.batches, loss_of, parts.watch)
+    with parts.watch.time("backward"):
+        _wait_for_device(parts.comm.world.device)
     with parts.watch.time("optimizer"):
         norm = _gradient_norm(parts.replica.module, parts.clip_norm)
     with parts.watch.time("agree"):
@@ -117,6 +119,13 @@ def _agree(comm: Comm, loss: float, norm: float, wishes: Wishes) -> _Agreement:
         save=any(row[3] for row in rows),
         failed_ranks=tuple(rank for rank, row in enumerate(rows) if row[4]),
     )
+
+
+def _wait_for_device(device: str) -> None:
+    # A GPU is still computing when `backward` returns. The next thing asked for is the loss,
+    # which would wait as well, but under the name of another part of the step.
+    if device.startswith("cuda"):
+        torch.cuda.current_stream().synchronize()
 
 
 def _gradient_norm(model: nn.Module, clip_norm: float) -> Tensor:

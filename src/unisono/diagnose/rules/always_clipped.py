@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import is_finite
+from unisono.diagnose.curve import is_finite, number
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import percent
 
@@ -18,9 +18,8 @@ class AlwaysClipped:
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
         limit = case.setting("train", "clip_norm", 0.0)
-        norms = [
-            s.gradient_norm for s in case.run.steps[self.skip :] if is_finite(s.gradient_norm)
-        ]
+        recorded = [step.gradient_norm for step in case.run.steps[self.skip :]]
+        norms = [number(norm) for norm in recorded if is_finite(norm)]
         if limit <= 0 or len(norms) < self.fewest:
             return ()
         clipped = sum(norm > limit for norm in norms) / len(norms)

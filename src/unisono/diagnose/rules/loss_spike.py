@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import is_finite
+from unisono.diagnose.curve import is_finite, number
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import count
 from unisono.records.events import StepTaken
@@ -24,7 +24,7 @@ class LossSpike:
         spikes = self._spikes(steps)
         if not spikes:
             return ()
-        highest = max(spikes, key=lambda step: step.loss)
+        highest = max(spikes, key=lambda step: number(step.loss))
         return (
             Finding(
                 id="loss_spike",
@@ -33,7 +33,7 @@ class LossSpike:
                 f"to {highest.loss:.2f} at step {highest.step:,}.",
                 evidence=tuple(
                     f"step {step.step:,}: loss {step.loss:.3f}, gradient norm "
-                    f"{step.gradient_norm:.3g}, learning rate {step.learning_rate:.3g}"
+                    f"{number(step.gradient_norm):.3g}, learning rate {step.learning_rate:.3g}"
                     for step in spikes[:5]
                 ),
                 advice="Lower the peak rate, warm up longer, or set `train.clip_norm`.",
@@ -44,12 +44,14 @@ class LossSpike:
         """Return the first update of each jump."""
         spikes: list[StepTaken] = []
         limit, above = float("inf"), 0
-        for number, step in enumerate(steps):
-            if number >= self.window and number % 10 == 0 and not above:
-                limit = self._limit([s.loss for s in steps[number - self.window : number]])
-            above = above + 1 if step.loss > limit else 0
+        for place, step in enumerate(steps):
+            if place >= self.window and place % 10 == 0 and not above:
+                limit = self._limit(
+                    [number(s.loss) for s in steps[place - self.window : place]]
+                )
+            above = above + 1 if number(step.loss) > limit else 0
             if above == self.in_a_row:
-                spikes.append(steps[number - self.in_a_row + 1])
+                spikes.append(steps[place - self.in_a_row + 1])
             if above > self.window:  # it stays up there: that is a new level, not a spike
                 limit, above = float("inf"), 0
         return spikes
