@@ -33,7 +33,7 @@ def test_another_setting_is_refused_and_named(home):
     before = everything_in(home / "run")
     with pytest.raises(ConfigError, match=r"model.width = 16, now it is 32") as error:
         train(home, steps=5, model={"width": 32})
-    assert "--run" in error.value.fix
+    assert "--set run=" in error.value.fix
     assert everything_in(home / "run") == before
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from unisono.cli.options import settings_from, training_options
+from unisono.cli.options import config_argument, set_option
 from unisono.cli.train import PREEMPTED
+from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.launch.local import plan_local
 from unisono.launch.plan import Command
@@ -18,16 +19,15 @@ from unisono.records.view import read_run
 
 
 @click.command()
-@training_options
+@config_argument
+@set_option
 @click.option("--workers", default=2, show_default=True, type=click.IntRange(1))
 @click.option("--dry-run", is_flag=True, help="Show what would be started.")
-def launch(
-    config: Path, overrides: tuple[str, ...], run: str, workers: int, dry_run: bool
-) -> None:
+def launch(config: Path, overrides: tuple[str, ...], workers: int, dry_run: bool) -> None:
     """Train as CONFIG says with several processes on this machine, under torchrun."""
-    settings = settings_from(config, overrides, run)
+    settings = load_settings(config, overrides)
     sets = [word for override in overrides for word in ("--set", override)]
-    command = plan_local(["train", str(config), *sets, "--run", settings.run], workers)
+    command = plan_local(["train", str(config), *sets], workers)
     if dry_run:
         print(command.as_shell())
         return

@@ -5,20 +5,22 @@ from pathlib import Path
 
 import click
 
-from unisono.cli.options import settings_from, training_options
+from unisono.cli.options import config_argument, set_option
+from unisono.config.load import load_settings
 
 PREEMPTED = 75  # stopped by a signal, and everything is saved
 
 
 @click.command()
-@training_options
-def train(config: Path, overrides: tuple[str, ...], run: str) -> None:
+@config_argument
+@set_option
+def train(config: Path, overrides: tuple[str, ...]) -> None:
     """Train as CONFIG says; an unfinished run in the same directory is continued.
 
     Ctrl-C or SIGTERM finishes the step, saves and exits with code 75; SIGUSR1 saves and
     goes on.
     """
-    settings = settings_from(config, overrides, run)
+    settings = load_settings(config, overrides)
     from unisono.cli.screen import Screen
     from unisono.records.events import Ended
     from unisono.train.job import run_training

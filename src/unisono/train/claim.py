@@ -39,7 +39,7 @@ class Claim:
             raise RunError(
                 f"another process is training in this run directory ({owner or 'unknown'})",
                 where=str(directory.path),
-                fix="wait for it, stop it, or choose another directory with --run",
+                fix="wait for it, stop it, or choose another directory with --set run=…",
             ) from error
         os.ftruncate(self._handle, 0)
         os.write(self._handle, f"host {os.uname().nodename} process {os.getpid()}\n".encode())
@@ -81,7 +81,7 @@ def _check_directory(directory: RunDirectory) -> None:
         raise ConfigError(
             f"{directory.path} exists and is not a run of Unisono: it holds {strangers[0]}",
             where="run",
-            fix="choose another directory with --run",
+            fix="choose another directory with --set run=…",
         )
 
 
@@ -97,7 +97,7 @@ def _check_same_settings(directory: RunDirectory, settings: Settings) -> None:
             f"this run was started with {key} = {before.get(key)!r}, now it is "
             f"{now.get(key)!r} ({len(changed)} settings differ: {', '.join(changed)})",
             where=str(directory.config),
-            fix="continue with the old settings, or start a new run with --run",
+            fix="continue with the old settings, or start a new run with --set run=…",
         )
 
 
@@ -122,5 +122,5 @@ def _check_same_corpus(directory: RunDirectory, corpus: Corpus) -> None:
             "the corpus is not the one this run was started with: its fingerprint was "
             f"{str(before.get('fingerprint'))[:12]}, now it is {corpus.fingerprint[:12]}",
             where=str(corpus.path),
-            fix="restore the old corpus, or start a new run with --run",
+            fix="restore the old corpus, or start a new run with --set run=…",
         )
