@@ -133,6 +133,11 @@ STATEMENTS = [
     (Clause(BOYS, IS_OLD, Form.PAST), "the boys were old", "die Jungen waren alt"),
     (Clause(HE, IS_OLD, is_negated=True), "he is not old", "er ist nicht alt"),
     (
+        Clause(WE, BUYS_CAR, Form.CAN, is_negated=True),
+        "we cannot buy the car",
+        "wir können das Auto nicht kaufen",
+    ),
+    (
         Clause(ME, concerns("remember", ME, phrase(THE, "castle"))),
         "I remember the castle",
         "ich erinnere mich an das Schloss",

@@ -42,8 +42,10 @@ class DdpReplica:
             broadcast_buffers=False,
             gradient_as_bucket_view=True,
         )
-        self._wrapped.register_comm_hook(self, _sum_bucket)
-        self.last_bucket_ready = 0.0
+        # DDP keeps what its hook is given. Given the replica, which keeps DDP, neither would
+        # ever be freed, and a process group still in use at exit aborts the process.
+        self._clock = _BucketClock()
+        self._wrapped.register_comm_hook(self._clock, _sum_bucket)
 
     def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
         total = torch.zeros((), device=self._comm.world.device)
@@ -63,13 +65,19 @@ class DdpReplica:
         loss.backward()
         ended = time.perf_counter()
         # The last bucket is ready when the last gradient is: what follows is only waiting.
-        computed = self.last_bucket_ready if exchanges else ended
+        computed = self._clock.last_ready if exchanges else ended
         watch.add("backward", computed - began)
         watch.add("exchange", ended - computed)
 
 
-def _sum_bucket(replica: DdpReplica, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+class _BucketClock:
+    """When the last bucket of gradients was ready to be sent."""
+
+    last_ready = 0.0
+
+
+def _sum_bucket(clock: _BucketClock, bucket: GradBucket) -> torch.futures.Future[Tensor]:
     """Sum a bucket over all processes (DDP by itself would take the mean)."""
-    replica.last_bucket_ready = time.perf_counter()
+    clock.last_ready = time.perf_counter()
     work = dist.all_reduce(bucket.buffer(), async_op=True)
     return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]

@@ -35,7 +35,8 @@ def english_statement(clause: Clause) -> str:
     parts = english_parts(predicate.verb, clause.form, clause.subject.person)
     often = clause.frequency.english
     if clause.is_negated:
-        verb = _words(parts.auxiliary, "not", parts.rest)
+        denied = "cannot" if clause.form is Form.CAN else f"{parts.auxiliary} not"
+        verb = _words(denied, parts.rest)
     elif often and parts.leads:
         verb = _words(parts.auxiliary, often, parts.rest)
     else:

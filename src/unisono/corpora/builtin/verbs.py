@@ -46,7 +46,7 @@ _WITH_ACCUSATIVE = """
     write wrote | schreiben hat geschrieben | text
     eat ate | essen isst isst hat gegessen | food
     drink drank | trinken hat getrunken | drink
-    cook cooked | kochen hat gekocht | egg potato soup sausage carrot coffee tea
+    cook cooked | kochen hat gekocht | egg potato soup sausage carrot
     taste tasted | probieren hat probiert | food drink
     visit visited | besuchen hat besucht | person places
     hear* heard | hören hat gehört | being
@@ -121,7 +121,7 @@ _ACTIVITIES = """
     cry cried | weinen hat geweint | places
     play played | spielen hat gespielt | places
     wait waited | warten hat gewartet | places
-    swim swam | schwimmen ist geschwommen | edge
+    swim swam | schwimmen ist geschwommen | lake river beach
     """
 _DWELLING = """
     live* lived | wohnen hat gewohnt | places
