@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test quick check format clean
+.PHONY: help setup demo test quick check format docs clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ check: setup ## lint, formatting and types
 format: setup ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: setup ## write the generated reference pages
+	$(BIN)/python -m unisono.cli.reference > docs/commands.md
 
 clean: ## remove the environment and caches; runs and corpora stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,71 @@
+"""The README's commands, run as they stand there."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.tiny import write_text
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def commands(heading):
+    """Return the lines of the first block of shell commands below `heading`."""
+    block = re.search(rf"^## {heading}$.*?^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert block, f"no commands below {heading}"
+    lines = [line.partition("  #")[0].strip() for line in block[1].splitlines()]
+    return [line for line in lines if line]
+
+
+def shell(command, cwd, timeout):
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=cwd,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def test_the_first_commands_are_make_demo_and_make_test():
+    assert commands("Start here") == ["make demo", "make test"]
+    planned = shell("make -n demo -o .venv/ready", ROOT, 20).stdout
+    assert planned.split()[-2:] == [".venv/bin/unisono", "demo"]
+
+
+@pytest.mark.ranks
+def test_the_everyday_commands_work_on_a_users_own_files(tmp_path):
+    for name, pairs in (("train", 300), ("valid", 20), ("test", 20)):
+        write_text(tmp_path / "data", name, pairs, seed=pairs)
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    everyday = commands("Every day, with your own files")
+    assert len(everyday) == 5
+    for command in everyday:
+        shell(command, tmp_path, 200)
+    assert (tmp_path / "runs" / "tiny" / "report.html").is_file()
+    sources = (tmp_path / "data" / "test.en").read_text().count("\n")
+    assert (tmp_path / "output.de").read_text().count("\n") == sources
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_the_demo_learns_the_builtin_corpus(tmp_path):
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    shown = shell("unisono demo", tmp_path, 1400)
+    report = json.loads((tmp_path / "runs" / "demo" / "report.json").read_text())
+    assert [answer["verdict"] for answer in report["answers"]][0] == "finished"
+    assert len(report["answers"]) == 11
+    bleu = re.search(r"test set, best checkpoint .*: BLEU ([\d.]+)", shown.stderr)
+    assert float(bleu[1]) > 90
