@@ -104,6 +104,20 @@ def test_a_loss_that_still_falls_is_not_trained():
     assert "max_steps" in found.advice
 
 
+def test_more_updates_are_advised_only_while_the_rate_has_something_left():
+    found = answer(healthy_run(validations=curve(falling(8))), "trained")
+    assert "start the same command again" in found.advice
+    steps = [
+        msgspec.structs.replace(step(n), learning_rate=0.001 if n < 150 else 1e-6)
+        for n in range(1, 201)
+    ]
+    run = healthy_run(validations=curve(falling(8)), ranks={0: tuple(steps)})
+    found = answer(run, "trained")
+    assert found.verdict == "no"
+    assert "new run" in found.advice
+    assert "start the same command" not in found.advice
+
+
 def test_a_flat_tail_is_trained():
     losses = [*falling(5), 2.302, 2.299, 2.301, 2.3, 2.302, 2.3, 2.301]
     assert verdict(healthy_run(validations=curve(losses)), "trained") == "yes"

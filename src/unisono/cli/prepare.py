@@ -47,6 +47,10 @@ def prepare_for(settings: Settings) -> None:
 def draw(progress: Iterable[Progress]) -> None:
     """Draw progress on a terminal; in a log file, say nothing until it is done."""
     console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        for _ in progress:
+            pass
+        return
     columns = (TextColumn("{task.description:24}"), BarColumn(), TaskProgressColumn())
     with Bar(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task("preparing", total=None)

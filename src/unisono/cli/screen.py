@@ -63,7 +63,8 @@ class Screen:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        if self._bar.live.is_started:
+            self._bar.stop()
 
     def show(self, event: AnyEvent) -> None:
         """Show `event`, if this is the process that shows."""

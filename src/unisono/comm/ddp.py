@@ -39,7 +39,6 @@ class DdpReplica:
         self._wrapped = DistributedDataParallel(
             model,
             bucket_cap_mb=bucket_mb,
-            broadcast_buffers=False,
             gradient_as_bucket_view=True,
         )
         # DDP keeps what its hook is given. Given the replica, which keeps DDP, neither would

@@ -6,7 +6,7 @@ Shapes: T positions, D model width.
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def sinusoids(length: int, width: int) -> Tensor:
@@ -17,24 +17,22 @@ def sinusoids(length: int, width: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]
 
 
-class Positions(nn.Module):
-    """The signal, computed once and again only when a longer sentence comes.
+class Positions:
+    """The signal, computed once and again only when a longer sentence or another device comes.
 
-    It is no weight: it is not saved, and processes that have met other sentences may hold
-    tables of other lengths. Whoever wraps the model must not exchange its buffers.
+    It is no weight and no buffer: it is not saved, and processes that have met other sentences
+    may hold tables of other lengths, which nobody must exchange.
     """
 
-    table: Tensor
-
-    def __init__(self, width: int, length: int = 512) -> None:
-        super().__init__()
+    def __init__(self, width: int) -> None:
         self.width = width
-        self.register_buffer("table", sinusoids(length, width), persistent=False)
+        self.table = torch.empty(0, width)
 
-    def forward(self, start: int, length: int) -> Tensor:
-        """Return the signal (T, D) of `length` positions from `start`."""
-        if start + length > self.table.size(0):
+    def __call__(self, start: int, like: Tensor) -> Tensor:
+        """Return the signal (T, D) for the words `like` (B, T, D), the first at `start`."""
+        end = start + like.size(1)
+        if end > self.table.size(0) or self.table.device != like.device:
             # A table made during inference would be of no use to training afterwards.
             with torch.inference_mode(False):
-                self.table = sinusoids(2 * (start + length), self.width).to(self.table)
-        return self.table[start : start + length]
+                self.table = sinusoids(max(512, 2 * end), self.width).to(like.device)
+        return self.table[start:end]

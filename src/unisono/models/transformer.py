@@ -103,7 +103,7 @@ class TransformerModel(nn.Module):
 
     def _embed(self, side: str, words: Tensor, start: int) -> Tensor:
         embedded = F.embedding(words, self._matrix(side))
-        positions = self.positions(start, words.size(1))
+        positions = self.positions(start, embedded)
         scale = math.sqrt(self.settings.width)
         return cast("Tensor", self.dropout(torch.add(positions, embedded, alpha=scale)))
 
@@ -134,7 +134,6 @@ def load_model(
     """Return the model with these `weights`, where they are, without drawing any first."""
     model = _without_weights(settings, vocabulary)
     model.load_state_dict(weights, assign=True)
-    model.positions = Positions(settings.width).to(model.device)
     return model
 
 

@@ -17,6 +17,7 @@ MOST_NOISE = 0.01
 FLAT_BLEU = 0.2
 MOST_BLEU_NOISE = 1.0
 HIGH_RATE = 0.3
+SPENT_RATE = 0.01
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def answer_trained(case: Case) -> Answer:
     progress = progress_of(curve, bleu_curve(case.run.validations))
     rates = rates_of(case)
     if progress.improved:
-        return _improving(case, progress)
+        return _improving(case, progress, rates)
     return _flat(case, progress, rates)
 
 
@@ -94,14 +95,21 @@ def _diverged(case: Case, broken: str) -> Answer:
     )
 
 
-def _improving(case: Case, progress: Progress) -> Answer:
+def _improving(case: Case, progress: Progress, rates: Rates | None) -> Answer:
+    advice = "Train longer: raise `train.max_steps` and start the same command again."
+    if rates and rates.share_of_peak < SPENT_RATE:
+        advice = (
+            "Train longer in a new run (`--set run=…`) with a larger `train.max_steps` and a "
+            f"schedule to match: this one's rate has come down to {rates.last:.2g}, at which "
+            "further updates would learn next to nothing."
+        )
     return reply(
         "trained",
         "no",
         f"No: over the last third of the run {listing(progress.improved)}.",
-        values=_values(case, progress, None),
+        values=_values(case, progress, rates.share_of_peak if rates else None),
         evidence=_evidence(case, progress),
-        advice="Train longer: raise `train.max_steps` and start the same command again.",
+        advice=advice,
     )
 
 
