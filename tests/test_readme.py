@@ -42,7 +42,7 @@ def shell(command, cwd, timeout):
 def test_the_first_commands_are_make_demo_and_make_test():
     assert commands("Start here") == ["make demo", "make test"]
     planned = shell("make -n demo -o .venv/ready", ROOT, 20).stdout
-    assert planned.split()[-2:] == [".venv/bin/unisono", "demo"]
+    assert ".venv/bin/unisono demo" in planned.splitlines()
 
 
 @pytest.mark.ranks
