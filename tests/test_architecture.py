@@ -92,6 +92,7 @@ def test_only_the_command_line_imports_inside_functions():
                 assert not inner, f"{path}: {node.name} imports"
 
 
+@pytest.mark.ranks
 def test_half_of_unisono_runs_without_torch():
     modules = [
         ".".join(("unisono", *path.relative_to(SOURCE).with_suffix("").parts))

@@ -48,6 +48,7 @@ def test_every_verb_explains_itself(verb):
     assert "Usage" in shown.output
 
 
+@pytest.mark.ranks
 def test_help_lists_all_verbs_and_does_not_import_torch():
     code = (
         "import sys; sys.argv = ['unisono', '--help']\n"
@@ -60,6 +61,7 @@ def test_help_lists_all_verbs_and_does_not_import_torch():
     assert all(verb in done.stdout for verb in VERBS)
 
 
+@pytest.mark.ranks
 def test_a_misspelt_key_is_an_error_of_three_lines_and_code_2(tmp_path):
     (tmp_path / "bad.toml").write_text(
         '[data]\n[corpus]\ndirectory = "c"\n[train]\nmax_stps = 5\n'
@@ -75,6 +77,7 @@ def test_a_misspelt_key_is_an_error_of_three_lines_and_code_2(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.toml"]
 
 
+@pytest.mark.ranks
 def test_training_without_a_corpus_is_code_3_and_leaves_nothing(tmp_path):
     (tmp_path / "x.toml").write_text(to_toml(tiny_settings(tmp_path)))
     done = program("train", "x.toml", cwd=tmp_path)

@@ -1,0 +1,61 @@
+"""Old files are read as they were written: one sample of each format and age.
+
+The corpus has its own in tests/corpus/golden.
+"""
+
+import json
+from pathlib import Path
+
+import torch
+
+from unisono.bundle.reader import open_bundle
+from unisono.config.load import resolve
+from unisono.diagnose.diagnosis import diagnose
+from unisono.models.loss import token_losses
+from unisono.records.view import read_run
+from unisono.report.page import render_html
+from unisono.text.tokenizer import BEGIN_ID, END_ID
+from unisono.train import checkpoint
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_a_run_of_format_1_is_read_and_reported():
+    view = read_run(GOLDEN / "run-1")
+    assert [step.step for step in view.steps] == list(range(1, 121))
+    assert [validation.step for validation in view.validations] == [40, 80, 120]
+    assert view.samples[120][0].reference
+    report = diagnose(view, now=view.seen[-1] + 1)
+    assert report.answer("duration").verdict == "finished"
+    assert report.answer("training_set").verdict == "answered"
+    assert "<svg" in render_html(report, view)
+
+
+def test_the_settings_of_an_old_run_still_load():
+    assert resolve(read_run(GOLDEN / "run-1").config, where="golden").model.width == 24
+
+
+def test_a_checkpoint_of_format_1_is_loaded():
+    name, troubles = checkpoint.newest(GOLDEN / "run-1" / "checkpoints")
+    assert (name, troubles) == ("step-0000120", [])
+    loaded = checkpoint.load(GOLDEN / "run-1" / "checkpoints" / name)
+    assert (loaded.progress.step, loaded.progress.epoch) == (120, 15)
+    assert {key.rpartition("/")[2] for key in loaded.optimizer} == {
+        "exp_avg",
+        "exp_avg_sq",
+        "step",
+    }
+
+
+def test_a_bundle_of_format_1_says_what_it_said():
+    bundle = open_bundle(GOLDEN / "bundle-1")
+    ids = bundle.tokenizer.encode(["one two three", "drei zwei eins"])
+    source = torch.tensor([[*ids[0], END_ID]])
+    target_in, target_out = (
+        torch.tensor([[BEGIN_ID, *ids[1]]]),
+        torch.tensor([[*ids[1], END_ID]]),
+    )
+    loss = token_losses(bundle.model(), source, target_in, target_out)
+    remembered = json.loads((GOLDEN / "bundle-1-loss.json").read_text())
+    torch.testing.assert_close(loss.tolist(), remembered)
+    assert bundle.translator().translate(["", "one"])[0] == ""
