@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 TEMPORARY = ".tmp-"
@@ -79,3 +80,31 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class Written:
+    """Size and SHA-256 of a file, as the manifests of all formats record them."""
+
+    bytes: int
+    sha256: str
+
+
+def written(path: Path) -> Written:
+    """Return what a manifest should say of the file at `path`."""
+    return Written(path.stat().st_size, sha256_of(path))
+
+
+def difference(path: Path, expected: Written, *, content: bool = True) -> str:
+    """Return in words how the file at `path` differs from `expected`, or "" if it does not.
+
+    Without `content` only the size is compared, which reads nothing.
+    """
+    if not path.is_file():
+        return "it is missing"
+    size = path.stat().st_size
+    if size != expected.bytes:
+        return f"it has {size} bytes instead of {expected.bytes}"
+    if content and sha256_of(path) != expected.sha256:
+        return "its SHA-256 differs from that in the manifest"
+    return ""

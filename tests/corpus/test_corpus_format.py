@@ -133,10 +133,10 @@ def test_every_missing_or_shortened_file_is_noticed(tmp_path):
             continue
         data = file.read_bytes()
         file.write_bytes(data[:-1])
-        with pytest.raises(DataError, match=f"{file.name} has"):
+        with pytest.raises(DataError, match=rf"{file.name} is not .* bytes instead of"):
             open_corpus(path)
         file.unlink()
-        with pytest.raises(DataError, match=f"lacks {file.name}"):
+        with pytest.raises(DataError, match=rf"{file.name} is not .* is missing"):
             open_corpus(path)
         file.write_bytes(data)
     assert open_corpus(path)
@@ -149,7 +149,7 @@ def test_one_changed_bit_is_noticed_on_verification(tmp_path):
             continue
         data = file.read_bytes()
         file.write_bytes(bytes([data[0] ^ 1]) + data[1:])
-        with pytest.raises(DataError, match=f"{file.name} has changed"):
+        with pytest.raises(DataError, match=rf"{file.name} is not .* SHA-256 differs"):
             open_corpus(path, verify=True)
         file.write_bytes(data)
 

@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from unisono.atomic import sha256_of
+from unisono import atomic
 from unisono.errors import DataError
 from unisono.models.settings import TransformerSettings
 from unisono.translate.settings import Decoding
@@ -40,29 +40,17 @@ class _Versioned(msgspec.Struct, frozen=True):
     format: int
 
 
-class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file must be like to be trusted."""
-
-    bytes: int
-    sha256: str
-
-
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The files of a bundle."""
 
     format: int
-    files: dict[str, FileEntry]
+    files: dict[str, atomic.Written]
 
 
 def manifest_of(directory: Path) -> Manifest:
     """Return the manifest that the files in `directory` deserve."""
-    return Manifest(
-        FORMAT,
-        {
-            name: FileEntry((directory / name).stat().st_size, sha256_of(directory / name))
-            for name in (DESCRIPTION, WEIGHTS, PIECES)
-        },
-    )
+    names = (DESCRIPTION, WEIGHTS, PIECES)
+    return Manifest(FORMAT, {name: atomic.written(directory / name) for name in names})
 
 
 def as_json(content: msgspec.Struct) -> bytes:
@@ -82,7 +70,8 @@ def verify(directory: Path) -> None:
     if set(files) != {DESCRIPTION, WEIGHTS, PIECES}:
         raise damaged(directory / MANIFEST, f"it lists {', '.join(sorted(files))}")
     for name, entry in files.items():
-        _verify_file(directory / name, entry)
+        if how := atomic.difference(directory / name, entry):
+            raise damaged(directory / name, how)
 
 
 def read(path: Path, kind: type[S]) -> S:
@@ -106,13 +95,3 @@ def damaged(path: Path, how: str) -> DataError:
     return DataError(
         f"{path.name} is damaged: {how}", where=str(path), fix="copy the bundle again"
     )
-
-
-def _verify_file(path: Path, entry: FileEntry) -> None:
-    if not path.is_file():
-        raise damaged(path, "it is missing")
-    size = path.stat().st_size
-    if size != entry.bytes:
-        raise damaged(path, f"it has {size} bytes instead of {entry.bytes}")
-    if sha256_of(path) != entry.sha256:
-        raise damaged(path, "its SHA-256 differs from that in the manifest")

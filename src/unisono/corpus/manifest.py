@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from unisono.atomic import Written
 from unisono.corpus.layout import FORMAT, MANIFEST
 from unisono.errors import DataError
 
@@ -57,13 +58,6 @@ class Dropped(msgspec.Struct, frozen=True):
     examples: list[tuple[str, str]]
 
 
-class WrittenFile(msgspec.Struct, frozen=True):
-    """Size and hash of a file of the corpus."""
-
-    bytes: int
-    sha256: str
-
-
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about a corpus but the text itself.
 
@@ -81,7 +75,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     read_pairs: int
     dropped: dict[str, Dropped] = {}
     settings: dict[str, Any] = {}
-    files: dict[str, WrittenFile] = {}
+    files: dict[str, Written] = {}
     fingerprint: str = ""
 
 
@@ -96,7 +90,7 @@ def size_of_split(blocks: list[Block]) -> SplitSize:
     )
 
 
-def fingerprint_of(files: dict[str, WrittenFile]) -> str:
+def fingerprint_of(files: dict[str, Written]) -> str:
     """Return one hash for all files: it changes when any name or content does."""
     lines = (f"{file.sha256}  {name}\n" for name, file in sorted(files.items()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unisono.atomic import sha256_of
+from unisono.atomic import difference
 from unisono.corpus.layout import (
     OFFSET_TYPE,
     PIECES,
@@ -150,15 +150,9 @@ def open_corpus(path: Path, *, verify: bool = False) -> Corpus:
     """
     manifest = read_manifest(path)
     for name, file in manifest.files.items():
-        found = path / name
-        if not found.is_file():
-            raise DataError(f"the corpus lacks {name}", where=str(path), fix=_AGAIN)
-        size = found.stat().st_size
-        if size != file.bytes:
-            what = f"{name} has {size} bytes; the manifest says {file.bytes}"
-            raise DataError(what, where=str(found), fix=_AGAIN)
-        if verify and sha256_of(found) != file.sha256:
-            raise DataError(f"{name} has changed", where=str(found), fix=_AGAIN)
+        if how := difference(path / name, file, content=verify):
+            what = f"{name} is not the one this corpus was made with: {how}"
+            raise DataError(what, where=str(path / name), fix=_AGAIN)
     _check_manifest(path, manifest)
     return Corpus(path, manifest)
 

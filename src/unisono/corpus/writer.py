@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unisono import __version__
-from unisono.atomic import new_directory, sha256_of
+from unisono.atomic import new_directory, written
 from unisono.corpus.layout import (
     MANIFEST,
     OFFSET_TYPE,
@@ -25,7 +25,6 @@ from unisono.corpus.layout import (
 from unisono.corpus.manifest import (
     Block,
     Manifest,
-    WrittenFile,
     fingerprint_of,
     manifest_bytes,
     size_of_split,
@@ -110,7 +109,7 @@ def write_texts(
 def seal(directory: Path, manifest: Manifest) -> None:
     """Complete `manifest` with every file in `directory` and write it: now it is a corpus."""
     files = {
-        path.name: WrittenFile(bytes=path.stat().st_size, sha256=sha256_of(path))
+        path.name: written(path)
         for path in sorted(directory.iterdir())
         if path.name != MANIFEST
     }

@@ -27,19 +27,12 @@ FORMAT = 1
 _NAME = re.compile(r"step-(\d{7,})")
 
 
-class FileEntry(msgspec.Struct, frozen=True):
-    """What a file must be like to be trusted."""
-
-    bytes: int
-    sha256: str
-
-
 class Manifest(msgspec.Struct, frozen=True):
     """The files of a checkpoint."""
 
     format: int
     step: int
-    files: dict[str, FileEntry]
+    files: dict[str, atomic.Written]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +66,7 @@ def save(
         save_file(dict(model), temporary / MODEL)
         save_file(dict(optimizer), temporary / OPTIMIZER)
         atomic.write_bytes(temporary / PROGRESS, msgspec.json.encode(progress))
-        files = {
-            file: FileEntry(
-                (temporary / file).stat().st_size, atomic.sha256_of(temporary / file)
-            )
-            for file in FILES
-        }
+        files = {file: atomic.written(temporary / file) for file in FILES}
         manifest = msgspec.json.encode(Manifest(FORMAT, progress.step, files))
         atomic.write_bytes(temporary / MANIFEST, manifest)
     return verify(directory / name)
@@ -117,11 +105,8 @@ def verify(path: Path) -> Manifest:
     if name_of(manifest.step) != path.name or set(manifest.files) != set(FILES):
         raise DataError("the manifest is not that of this checkpoint", where=str(path))
     for name, entry in manifest.files.items():
-        file = path / name
-        if not file.is_file() or file.stat().st_size != entry.bytes:
-            raise DataError(f"{name} is missing or has the wrong size", where=str(path))
-        if atomic.sha256_of(file) != entry.sha256:
-            raise DataError(f"{name} was changed: its SHA-256 differs", where=str(path))
+        if how := atomic.difference(path / name, entry):
+            raise DataError(f"{name}: {how}", where=str(path))
     return manifest
 
 
