@@ -23,6 +23,7 @@ from unisono.records.events import (
 from unisono.units import amount_of_bytes, duration, seconds_of
 
 LINE_EVERY_SECONDS = 10.0
+WIDE = 125  # columns that the whole line and the bar need
 WINDOW = 50
 
 ENDINGS = {
@@ -40,13 +41,11 @@ class Screen:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-        self._bar = Progress(
-            TextColumn("[bold]{task.percentage:>3.0f} %"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.description}"),
-            console=self._console,
-            transient=True,
-        )
+        self._wide = self._console.width >= WIDE
+        columns = [TextColumn("[bold]{task.percentage:>3.0f} %")]
+        bar = [BarColumn(bar_width=20)] if self._wide else []
+        text = TextColumn("{task.description}")
+        self._bar = Progress(*columns, *bar, text, console=self._console, transient=True)
         self._task = self._bar.add_task("starting", total=1.0)
         self._shown = True
         self._last_line = 0.0
@@ -94,25 +93,29 @@ class Screen:
 
     def _show_step(self, event: StepTaken) -> None:
         self._recent.append(event)
-        text, share = self._line(event), self._share(event)
+        share = self._share(event)
         if self._console.is_terminal:
+            text = self._line(event, whole=self._wide)
             self._bar.update(self._task, description=text, completed=share)
         elif time.monotonic() - self._last_line >= LINE_EVERY_SECONDS:
-            self._say(f"{100 * share:3.0f} %  {text}")
+            self._say(f"{100 * share:3.0f} %  {self._line(event, whole=True)}")
             self._last_line = time.monotonic()
         if event.skipped:
             self._say(f"step {event.step} was skipped: loss or gradient not finite")
 
-    def _line(self, event: StepTaken) -> str:
+    def _line(self, event: StepTaken, *, whole: bool) -> str:
+        """Return the state of training in a line that fits 80 columns, or in a `whole` one."""
         seconds = sum(step.seconds for step in self._recent) / len(self._recent)
         tokens = sum(step.target_tokens for step in self._recent) / len(self._recent)
-        perplexity = math.exp(min(event.loss, 30.0))
         left = self._seconds_left(event)
-        return (
-            f"step {event.step:,}  loss {event.loss:.3f}  ppl {perplexity:.1f}  "
-            f"lr {event.learning_rate:.2e}  {tokens / seconds:,.0f} tokens/s  "
-            f"{duration(seconds)}/step" + (f"  {duration(left)} left" if left else "")
-        )
+        parts = [f"step {event.step:,}", f"loss {event.loss:.3f}"]
+        if whole:
+            parts.append(f"ppl {math.exp(min(event.loss, 30.0)):.1f}")
+        parts.append(f"lr {event.learning_rate:.2e}")
+        parts.append(f"{tokens / seconds:,.0f} tokens/s")
+        if whole:
+            parts.append(f"{duration(seconds)}/step")
+        return "  ".join([*parts, *([f"{duration(left)} left"] if left else [])])
 
     def _share(self, event: StepTaken) -> float:
         limits, shares = self._settings.train, [0.0]
