@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 from support.tiny import tiny_corpus, tiny_settings
 from unisono.cli import VERBS, unisono
 from unisono.config.write import to_toml
+from unisono.records.view import read_run
 
 
 def run(*arguments, **options):
@@ -152,8 +154,6 @@ def test_show_says_what_things_are(trained):
 
 @pytest.mark.ranks
 def test_the_test_score_is_what_translate_and_score_say(trained):
-    from unisono.records.view import read_run
-
     text = trained / "text"
     done = program(
         "translate", "--model", "run", cwd=trained, input=(text / "test.en").read_text()
@@ -183,9 +183,29 @@ def test_stopping_the_launcher_saves_and_says_so(trained, tmp_path):
 
 
 @pytest.mark.ranks
-def test_two_processes_that_fail_say_it_once(trained):
+def test_two_processes_that_fail_say_it_once_and_nothing_else(trained):
     settings = tiny_settings(trained, "run", model={"width": 32})
     (trained / "other.toml").write_text(to_toml(settings))
     done = program("launch", "other.toml", cwd=trained)
-    assert done.returncode != 0
-    assert done.stderr.count("this run was started with model.width = 16") == 1
+    assert done.returncode == 2
+    what, where, fix = done.stderr.splitlines()
+    assert what.startswith("error: this run was started with model.width = 16, now it is 32")
+    assert where.startswith("  where:")
+    assert fix.startswith("  fix:")
+
+
+@pytest.mark.ranks
+def test_a_worker_that_is_killed_is_named_and_the_rest_ends(trained, tmp_path):
+    config = tmp_path / "long.toml"
+    settings = tiny_settings(trained, "killed", train={"max_steps": 100_000})
+    config.write_text(to_toml(settings))
+    command = [sys.executable, "-m", "unisono", "launch", str(config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if line.startswith("saved"):
+                break
+        victim = read_run(Path(settings.run)).starts[1]
+        os.kill(victim.pid, signal.SIGKILL)
+        rest = process.stderr.read()
+        assert process.wait(timeout=60) == 4
+    assert f"process 1 (pid {victim.pid}) was killed by SIGKILL" in rest

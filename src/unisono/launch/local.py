@@ -1,4 +1,4 @@
-"""All processes on this machine, under torchrun."""
+"""All processes on this machine, under torchrun (see `comm.agent`)."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from unisono.launch.plan import Command
 def plan_local(arguments: Sequence[str], workers: int) -> Command:
     """Return the command that starts `workers` processes of `unisono ARGUMENTS` here."""
     argv = (
-        *(sys.executable, "-m", "torch.distributed.run"),
+        *(sys.executable, "-m", "unisono.cli.agent"),
         *("--standalone", f"--nproc-per-node={workers}"),
         *("-m", "unisono", *arguments),
     )

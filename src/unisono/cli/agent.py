@@ -1,0 +1,22 @@
+"""What `launch` starts on a machine: torchrun, with errors a person can read."""
+
+import sys
+
+FIX = (
+    "look above and in the system's log for why (out of memory?), then start the same "
+    "command again: it continues from the last checkpoint"
+)
+
+
+def main() -> None:
+    """Run torchrun with our arguments and end with the exit code of the workers."""
+    from unisono.comm.agent import run_agent
+
+    outcome = run_agent(sys.argv[1:])
+    if outcome.death:
+        print(f"error: {outcome.death}\n  fix:   {FIX}", file=sys.stderr)
+    sys.exit(outcome.exit_code)
+
+
+if __name__ == "__main__":
+    main()

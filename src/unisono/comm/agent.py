@@ -1,0 +1,39 @@
+"""torchrun, ending as its workers did."""
+
+import logging
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.run import main as torchrun
+
+BROKEN = 4
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the workers ended: an exit code, and in words what the first to fail died of.
+
+    A worker that ended by itself has said why; then there are no words.
+    """
+
+    exit_code: int = 0
+    death: str = ""
+
+
+def run_agent(arguments: Sequence[str]) -> Outcome:
+    """Run torchrun with `arguments` to its end; its own traceback and summary stay unsaid."""
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    try:
+        torchrun(list(arguments))
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        if failure.exitcode > 0:
+            return Outcome(failure.exitcode)
+        name = signal.Signals(-failure.exitcode).name
+        return Outcome(BROKEN, f"process {rank} (pid {failure.pid}) was killed by {name}")
+    except SignalException as caught:
+        return Outcome(128 + caught.sigval)
+    return Outcome()
