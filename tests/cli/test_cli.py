@@ -133,6 +133,26 @@ def test_translating_keeps_order_and_count(trained):
 
 
 @pytest.mark.ranks
+def test_what_cannot_be_translated_is_refused(trained):
+    broken = subprocess.run(
+        [sys.executable, "-m", "unisono", "translate", "--model", "run"],
+        cwd=trained,
+        input=b"one\nt\xffwo\n",
+        capture_output=True,
+        check=False,
+    )
+    assert broken.returncode == 3
+    assert b"line 2 is not UTF-8" in broken.stderr
+    for model in ("run/checkpoints/step-0000008", "nosuch"):
+        done = program("translate", "--model", model, cwd=trained, input="one\n")
+        assert done.returncode == 3
+        assert "no bundle" in done.stderr
+    assert (
+        program("translate", "--model", "run", "--batch-lines", 0, cwd=trained).returncode == 2
+    )
+
+
+@pytest.mark.ranks
 def test_translating_nothing_gives_nothing(trained):
     done = program("translate", "--model", "run", cwd=trained, input="")
     assert (done.returncode, done.stdout) == (0, "")
@@ -178,6 +198,7 @@ def test_stopping_the_launcher_saves_and_says_so(trained, tmp_path):
         rest = process.stderr.read()
         assert process.wait(timeout=60) == 75
     assert "stopped by a signal" in rest
+    assert "Traceback" not in rest
     checkpoints = Path(settings.run) / "checkpoints"
     assert (checkpoints / (checkpoints / "latest").read_text().strip()).is_dir()
 
@@ -209,3 +230,5 @@ def test_a_worker_that_is_killed_is_named_and_the_rest_ends(trained, tmp_path):
         rest = process.stderr.read()
         assert process.wait(timeout=60) == 4
     assert f"process 1 (pid {victim.pid}) was killed by SIGKILL" in rest
+    assert "process 0 lost contact with another process" in rest
+    assert "Traceback" not in rest

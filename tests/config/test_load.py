@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from unisono.config.load import load_settings, resolve
 from unisono.config.write import to_toml
 from unisono.errors import ConfigError
+from unisono.schedules.cosine import Cosine
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 LEAST = {"data": {}, "corpus": {"directory": "corpora/x"}, "train": {"max_steps": 10}}
@@ -78,6 +79,10 @@ def test_base_is_the_model_of_the_field():
             "before its warm-up",
             "[schedule]",
         ),
+        (with_table("schedule", name="cosin"), "inverse_sqrt, cosine", "[schedule] name"),
+        (with_table("model", norm="pr"), "one of: pre, post", "[model] norm"),
+        ({"data": {}, "train": {"max_steps": 1}}, "the table [corpus] is missing", "run.toml"),
+        ({**LEAST, "train": 5}, "Expected a table, got 5", "run.toml train"),
         ({**LEAST, "modle": {}}, "did you mean `model`?", "run.toml"),
         (with_table("data", train=[{"source": "a"}]), "`target` is missing", "[data.train"),
     ],
@@ -92,7 +97,10 @@ def test_refuses_and_says_what_to_do(table, says, where):
 
 def test_an_override_changes_one_value(tmp_path):
     path = tmp_path / "my.toml"
-    path.write_text('[data]\n[corpus]\ndirectory = "c"\n[train]\nmax_steps = 5\n')
+    path.write_text(
+        '[data]\n[corpus]\ndirectory = "c"\n[train]\nmax_steps = 5\n'
+        '[schedule]\nname = "transformer"\nscale = 1.0\n'
+    )
     settings = load_settings(path, ["train.max_steps=7", "run=elsewhere", "model.dropout=0.2"])
     assert (settings.train.max_steps, settings.run, settings.model.dropout) == (
         7,
@@ -100,6 +108,8 @@ def test_an_override_changes_one_value(tmp_path):
         0.2,
     )
     assert load_settings(path).run == "runs/my"
+    other = load_settings(path, ["schedule.name=cosine", "schedule.total_steps=9000"])
+    assert other.schedule == Cosine(total_steps=9000)
     with pytest.raises(ConfigError, match="does not set anything"):
         load_settings(path, ["train.max_steps"])
     with pytest.raises(ConfigError, match="did you mean `max_steps`"):

@@ -428,3 +428,16 @@ def test_one_process_has_nothing_to_correlate():
     found = answer(healthy_run(), "step_vs_network")
     assert found.verdict == "answered"
     assert found.values["correlation"] is None
+
+
+# --- a number of processes that changed -------------------------------------------------
+
+
+def test_a_run_that_went_on_with_fewer_processes_is_not_called_one_process():
+    starts = (start(size=2), start(rank=1, size=2), start(step=100, time=BEGAN + 100))
+    steps = tuple(step(n, exchange=0.1) for n in range(1, 201))
+    run = healthy_run(starts=starts, ranks={0: steps, 1: steps[:100]})
+    found = answer(run, "network")
+    assert found.verdict == "not_used"
+    assert "changed from start to start (2 and 1)" in found.summary
+    assert verdict(run, "step_vs_network") == "unknown"

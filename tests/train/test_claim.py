@@ -48,7 +48,35 @@ def test_a_directory_with_other_things_in_it_is_not_touched(home):
     (home / "run" / "thesis.txt").write_text("precious")
     with pytest.raises(ConfigError, match=r"not a run of Unisono: it holds thesis.txt"):
         train(home)
-    assert {path.name for path in (home / "run").iterdir()} == {"thesis.txt", "lock"}
+    assert [path.name for path in (home / "run").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ({"corpus": {"vocabulary": 72}}, "vocabulary = 64; the settings say 72"),
+        ({"data": {"source_language": "fr"}}, "source_language = 'en'"),
+        ({"data": {"test": {"source": "other.en", "target": "test.de"}}}, "other.en"),
+    ],
+)
+def test_a_corpus_made_by_other_settings_is_refused(home, tables, says):
+    with pytest.raises(ConfigError, match=says):
+        train(home, **tables)
+    assert not (home / "run").exists()
+
+
+def test_a_run_directory_that_is_a_file_is_refused(home):
+    (home / "run").write_text("precious")
+    with pytest.raises(ConfigError, match="is a file"):
+        train(home)
+    with pytest.raises(ConfigError, match="cannot be written"):
+        list(run_with(Solo(), tiny_settings(home, "/proc/nothing/here")))
+
+
+def test_a_finished_run_is_not_tested_again(home):
+    first, again = train(home), train(home)
+    assert sum(type(event).__name__ == "Tested" for event in first) == 1
+    assert [type(event).__name__ for event in again] == ["Started", "Ended"]
 
 
 def test_a_corpus_that_changed_is_refused(tmp_path):

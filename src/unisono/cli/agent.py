@@ -10,9 +10,12 @@ FIX = (
 
 def main() -> None:
     """Run torchrun with our arguments and end with the exit code of the workers."""
-    from unisono.comm.agent import run_agent
+    try:
+        from unisono.comm.agent import run_agent
 
-    outcome = run_agent(sys.argv[1:])
+        outcome = run_agent(sys.argv[1:])
+    except KeyboardInterrupt:  # before there was anything to stop
+        sys.exit(130)
     if outcome.death:
         print(f"error: {outcome.death}\n  fix:   {FIX}", file=sys.stderr)
     sys.exit(outcome.exit_code)

@@ -32,7 +32,13 @@ def list_corpora() -> None:
     "--to", type=PathType, default=None, help="Where to write; data/NAME if not given."
 )
 @click.option("--seed", default=1, show_default=True, help="Another seed is another corpus.")
-@click.option("--pairs", default=200_000, show_default=True, help="Training pairs.")
+@click.option(
+    "--pairs",
+    type=click.IntRange(1),
+    default=200_000,
+    show_default=True,
+    help="Training pairs.",
+)
 def get(name: str, to: Path | None, seed: int, pairs: int) -> None:
     """Write the text of corpus NAME, split into train, valid and test."""
     if name not in KNOWN:

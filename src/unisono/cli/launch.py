@@ -40,7 +40,9 @@ def launch(config: Path, overrides: tuple[str, ...], workers: int, dry_run: bool
 
 def run_command(command: Command) -> int:
     """Run `command` to its end and return its exit code; Ctrl-C is for it, not for us."""
-    with subprocess.Popen(command.argv, env={**os.environ, **command.variables}) as process:
+    # In a group of its own: a terminal's Ctrl-C then reaches it once, through us.
+    environment = {**os.environ, **command.variables}
+    with subprocess.Popen(command.argv, env=environment, process_group=0) as process:
         before = {
             number: signal.signal(number, lambda number, _: process.send_signal(number))
             for number in (signal.SIGINT, signal.SIGTERM)

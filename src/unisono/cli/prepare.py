@@ -30,7 +30,9 @@ def prepare(config: Path, overrides: tuple[str, ...]) -> None:
 def prepare_for(settings: Settings) -> None:
     """Prepare the corpus of `settings`, with progress on standard error."""
     began = time.monotonic()
-    draw(prepare_corpus(settings.data, settings.corpus))
+    if draw(prepare_corpus(settings.data, settings.corpus)) == "up to date":
+        print(f"corpus {settings.corpus.directory} is there and up to date", file=sys.stderr)
+        return
     manifest = open_corpus(Path(settings.corpus.directory)).manifest
     train = manifest.splits["train"]
     dropped = sum(drop.count for drop in manifest.dropped.values())
@@ -44,15 +46,18 @@ def prepare_for(settings: Settings) -> None:
     )
 
 
-def draw(progress: Iterable[Progress]) -> None:
-    """Draw progress on a terminal; in a log file, say nothing until it is done."""
+def draw(progress: Iterable[Progress]) -> str:
+    """Draw progress on a terminal, say nothing in a log file; return the last stage."""
+    stage = ""
     console = Console(file=sys.stderr)
     if not console.is_terminal:
-        for _ in progress:
-            pass
-        return
+        for at in progress:
+            stage = at.stage
+        return stage
     columns = (TextColumn("{task.description:24}"), BarColumn(), TaskProgressColumn())
     with Bar(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task("preparing", total=None)
         for at in progress:
-            bar.update(task, description=at.stage, completed=at.done, total=at.total or None)
+            stage = at.stage
+            bar.update(task, description=stage, completed=at.done, total=at.total or None)
+    return stage

@@ -41,6 +41,7 @@ class Screen:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._live = self._console.is_terminal and not self._console.is_dumb_terminal
         self._wide = self._console.width >= WIDE
         columns = [TextColumn("[bold]{task.percentage:>3.0f} %")]
         bar = [BarColumn(bar_width=20)] if self._wide else []
@@ -88,13 +89,13 @@ class Screen:
         )
         if event.checkpoint:
             self._say(f"continuing from checkpoint {event.checkpoint}")
-        if self._console.is_terminal:
+        if self._live:
             self._bar.start()
 
     def _show_step(self, event: StepTaken) -> None:
         self._recent.append(event)
         share = self._share(event)
-        if self._console.is_terminal:
+        if self._live:
             text = self._line(event, whole=self._wide)
             self._bar.update(self._task, description=text, completed=share)
         elif time.monotonic() - self._last_line >= LINE_EVERY_SECONDS:

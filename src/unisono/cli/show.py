@@ -26,7 +26,7 @@ LONGEST_LINE = 100
 def show(path: Path) -> None:
     """Say what the corpus, run, checkpoint or bundle at PATH is and what is in it."""
     for name, value in _facts(path):
-        print(f"{name:22}{value}")
+        print(f"{name:25}{value}")
 
 
 def _facts(path: Path) -> Iterator[tuple[str, str]]:
@@ -95,7 +95,7 @@ def _checkpoint_facts(path: Path) -> Iterator[tuple[str, str]]:
         yield name, f"{amount_of_bytes(entry.bytes)}  sha256 {entry.sha256}"
     progress = msgspec.json.decode((path / PROGRESS).read_bytes(), type=dict[str, object])
     for name, value in progress.items():
-        yield name.replace("_", " "), str(value)
+        yield name.replace("_", " "), _plain(value)
 
 
 def _bundle_facts(path: Path) -> Iterator[tuple[str, str]]:
@@ -112,6 +112,12 @@ def _bundle_facts(path: Path) -> Iterator[tuple[str, str]]:
     )
     for name, value in about.scores.items():
         yield name.replace("_", " "), f"{value:.4f}"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.4f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _short(text: str) -> str:

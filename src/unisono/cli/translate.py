@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 import msgspec
 
+from unisono.bundle.format import DESCRIPTION
 from unisono.cli.options import PathType
+from unisono.errors import DataError
 from unisono.records.layout import RunDirectory
 
 
@@ -23,7 +25,11 @@ from unisono.records.layout import RunDirectory
     "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True
 )
 @click.option(
-    "--batch-lines", default=1000, show_default=True, help="Lines read before any is written."
+    "--batch-lines",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="Lines read before any is written.",
 )
 def translate(
     model: Path, beam: int | None, length_penalty: float | None, device: str, batch_lines: int
@@ -48,11 +54,26 @@ def translate(
 
 def bundle_at(path: Path) -> Path:
     """Return the bundle that `path` is, or that the run at `path` holds."""
-    inner = RunDirectory(path).bundle
-    return inner if inner.is_dir() else path
+    run = RunDirectory(path)
+    if run.bundle.is_dir() or (path / DESCRIPTION).is_file():
+        return run.bundle if run.bundle.is_dir() else path
+    if run.config.is_file():
+        what = "this run has not finished, so it has no bundle yet"
+        fix = "let it finish, or end it now by continuing it with a lower train.max_steps"
+    else:
+        what = "there is no bundle here"
+        fix = "name a finished run such as runs/demo, or its bundle; `unisono show` tells"
+    raise DataError(what, where=str(path), fix=fix)
 
 
 def _lines() -> Iterator[str]:
     # Bytes split at \n only: other separators of Unicode are part of a line.
-    for raw in sys.stdin.buffer:
-        yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        try:
+            yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"line {number} is not UTF-8: {error.reason}",
+                where="standard input",
+                fix="convert it first; nothing from this batch of lines on was translated",
+            ) from error

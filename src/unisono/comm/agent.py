@@ -9,6 +9,8 @@ from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import main as torchrun
 
+from unisono.comm.join import die_with_parent
+
 BROKEN = 4
 
 
@@ -25,6 +27,7 @@ class Outcome:
 
 def run_agent(arguments: Sequence[str]) -> Outcome:
     """Run torchrun with `arguments` to its end; its own traceback and summary stay unsaid."""
+    die_with_parent()
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     try:
         torchrun(list(arguments))

@@ -78,7 +78,10 @@ def _override(table: dict[str, Any], text: str) -> None:
         place = place.setdefault(name, {})
         if not isinstance(place, dict):
             raise ConfigError(f"`{name}` is not a table", where=f"--set {text}")
-    place[last] = _value(value.strip())
+    chosen = _value(value.strip())
+    if last == "name" and place.get("name") != chosen:
+        place.clear()  # the other settings belong to what was chosen before
+    place[last] = chosen
 
 
 def _value(text: str) -> Any:

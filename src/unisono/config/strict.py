@@ -1,7 +1,7 @@
 """Turn a table into a struct, and say what is wrong with it in words a user can act on."""
 
 import re
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -30,16 +30,44 @@ def _explain(message: str, table: dict[str, Any], kind: Any, where: str) -> Conf
     place = f"{where} [{'.'.join(keys)}]" if keys else where
     if unknown := _UNKNOWN.search(message):
         fields = () if owner is None else owner.__struct_fields__
+        owner_name = f" of [{'.'.join(keys)}]" if keys else ""
         return ConfigError(
-            f"`{unknown['key']}` is not a setting of [{'.'.join(keys) or 'the run'}]",
+            f"`{unknown['key']}` is not a setting{owner_name}",
             where=place,
             fix=suggest(unknown["key"], [*fields, *_extra_keys(keys)]),
         )
     if missing := _MISSING.search(message):
-        key = missing["key"]
-        return ConfigError(f"`{key}` is missing", where=place, fix=f"set `{key} = ...`")
-    place = f"{where} [{'.'.join(keys[:-1])}] {keys[-1]}" if keys else where
-    return ConfigError(f"{what}, got {_value_at(table, keys)!r}", where=place)
+        return _missing(missing["key"], owner, place)
+    return _wrong_value(what, table, kind, keys, where)
+
+
+def _missing(key: str, owner: Any, place: str) -> ConfigError:
+    if _structs(_fields(owner).get(key)):
+        return ConfigError(f"the table [{key}] is missing", where=place, fix=f"add [{key}]")
+    return ConfigError(f"`{key}` is missing", where=place, fix=f"set `{key} = ...`")
+
+
+def _wrong_value(what: str, table: Any, kind: Any, keys: list[str], where: str) -> ConfigError:
+    """Explain a value of the wrong kind, and name the choices where there are some."""
+    *tables, last = keys or [""]
+    place = f"{where} [{'.'.join(tables)}] {last}" if tables else f"{where} {last}".strip()
+    hint = _fields(_type_at(kind, table, tables)).get(last)
+    choices = list(get_args(hint)) if get_origin(hint) is Literal else []
+    if last == "name" and tables:
+        family = _fields(_type_at(kind, table, tables[:-1])).get(tables[-1])
+        choices = [struct.__struct_config__.tag for struct in _structs(family)]
+    wanted = what.partition(", got")[0].partition(" '")[0].replace("`object`", "a table")
+    return ConfigError(
+        f"{wanted}, got {_value_at(table, keys)!r}",
+        where=place,
+        fix=f"one of: {', '.join(map(str, choices))}" if choices else "",
+    )
+
+
+def _fields(struct: Any) -> dict[str, Any]:
+    if struct is None:
+        return {}
+    return {field.name: field.type for field in msgspec.structs.fields(struct)}
 
 
 def _extra_keys(keys: list[str]) -> list[str]:
@@ -64,15 +92,17 @@ def _type_at(kind: Any, table: Any, keys: list[str]) -> Any:
     for depth, key in enumerate(keys):
         if kind is None:
             return None
-        hints = msgspec.structs.fields(kind)
-        found = next((field.type for field in hints if field.name == key), None)
-        kind = _struct_in(found, _value_at(table, keys[: depth + 1]))
+        kind = _struct_in(_fields(kind).get(key), _value_at(table, keys[: depth + 1]))
     return kind
 
 
-def _struct_in(hint: Any, value: Any) -> Any:
+def _structs(hint: Any) -> list[Any]:
     options = [hint, *get_args(hint)]
-    structs = [o for o in options if isinstance(o, type) and issubclass(o, msgspec.Struct)]
+    return [o for o in options if isinstance(o, type) and issubclass(o, msgspec.Struct)]
+
+
+def _struct_in(hint: Any, value: Any) -> Any:
+    structs = _structs(hint)
     if len(structs) > 1 and isinstance(value, dict):
         named = [s for s in structs if s.__struct_config__.tag == value.get("name")]
         return named[0] if named else None

@@ -105,10 +105,13 @@ def read_manifest(directory: Path) -> Manifest:
     """Read the manifest of the corpus in `directory`."""
     path = directory / MANIFEST
     if not path.is_file():
+        there = (
+            f"is not a corpus: it has no {MANIFEST}" if directory.exists() else "is not there"
+        )
         raise DataError(
-            f"{directory} is not a corpus: it has no {MANIFEST}",
+            f"the corpus directory {directory} {there}",
             where=str(directory),
-            fix="name a directory that `unisono prepare` wrote",
+            fix="run `unisono prepare` with the same settings first",
         )
     again = "prepare the corpus again in another directory"
     try:

@@ -25,6 +25,11 @@ class Case:
         return self.sessions[-1].size if self.sessions else 0
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Return the numbers of processes of all sessions, in the order of time."""
+        return tuple(session.size for session in self.sessions)
+
+    @property
     def parameters(self) -> int:
         """Return the number of weights of the model, or 0 if no process said."""
         return self.run.last_starts[0].parameters if self.run.last_starts else 0

@@ -33,7 +33,8 @@ def _quality(case: Case) -> str:
     step, loss = min(curve, key=lambda point: point[1])
     text = f"best validation loss {loss:.3f} at step {step:,}"
     if case.run.tests:
-        return f"{text}, test BLEU {case.run.tests[-1].bleu:.1f}"
+        tested = case.run.tests[-1]
+        return f"{text}, test BLEU {tested.bleu:.1f} (step {tested.step:,})"
     if scores:
         return f"{text}, best BLEU {max(score for _, score in scores):.1f}"
     return text

@@ -36,7 +36,7 @@ def check_up_to_date(
     """Pass if the corpus at `path` is what preparing would make; say what differs if not."""
     if not (path / MANIFEST).is_file():
         what = f"{path} exists and is not a corpus"
-        raise ConfigError(what, where="corpus.directory", fix=_FIX)
+        raise ConfigError(what, where="corpus.directory", fix="choose another corpus.directory")
     manifest = open_corpus(path).manifest
     differences = [*_other_settings(manifest, data, settings)]
     total, done = sum(raw.bytes for raw in inputs), 0

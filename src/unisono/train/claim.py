@@ -16,6 +16,7 @@ import msgspec
 from unisono import atomic
 from unisono.config.settings import Settings
 from unisono.config.write import to_toml
+from unisono.corpus.manifest import Manifest
 from unisono.corpus.reader import Corpus
 from unisono.errors import ConfigError, DataError, RunError
 from unisono.records.layout import RunDirectory
@@ -29,8 +30,15 @@ class Claim:
     """A run directory that is ours until `release`."""
 
     def __init__(self, directory: RunDirectory) -> None:
-        directory.path.mkdir(parents=True, exist_ok=True)
-        self._handle = os.open(directory.lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            directory.path.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(directory.lock, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise ConfigError(
+                f"the run directory cannot be written: {error.strerror}",
+                where=str(directory.path),
+                fix="choose another directory with --set run=…",
+            ) from error
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -52,9 +60,10 @@ class Claim:
 def claim(settings: Settings, corpus: Corpus, environment: dict[str, Any]) -> Claim:
     """Lock the run directory, check that it is new or ours to continue, and describe it."""
     directory = RunDirectory(Path(settings.run))
+    check_made_as_told(settings, corpus)
+    _check_directory(directory)
     claimed = Claim(directory)
     try:
-        _check_directory(directory)
         _check_same_settings(directory, settings)
         _check_same_corpus(directory, corpus)
         if directory.checkpoints.is_dir():
@@ -69,7 +78,51 @@ def claim(settings: Settings, corpus: Corpus, environment: dict[str, Any]) -> Cl
     return claimed
 
 
+def check_made_as_told(settings: Settings, corpus: Corpus) -> None:
+    """Raise an error if the corpus was prepared by other settings than these."""
+    told, made = _told(settings), _made(corpus.manifest)
+    for key, value in told.items():
+        if made.get(key, value) != value:
+            raise ConfigError(
+                f"the corpus was prepared with {key} = {made[key]!r}; the settings say "
+                f"{value!r}",
+                where=str(corpus.path),
+                fix="prepare it again in another `corpus.directory`, or restore the settings",
+            )
+
+
+def _told(settings: Settings) -> dict[str, object]:
+    data, table = settings.data, msgspec.to_builtins(settings.corpus)
+    del table["directory"]
+    held_out = [(name, p) for name, p in (("valid", data.valid), ("test", data.test)) if p]
+    pairs = [*(("train", pair) for pair in data.train), *held_out]
+    return {
+        "source_language": data.source_language,
+        "target_language": data.target_language,
+        "files": sorted((s, Path(p.source).name, Path(p.target).name) for s, p in pairs),
+        **table,
+    }
+
+
+def _made(manifest: Manifest) -> dict[str, object]:
+    files = sorted((i.split, i.source.name, i.target.name) for i in manifest.inputs)
+    return {
+        "source_language": manifest.source_language,
+        "target_language": manifest.target_language,
+        **({"files": files} if files else {}),
+        **manifest.settings,
+    }
+
+
 def _check_directory(directory: RunDirectory) -> None:
+    if directory.path.exists() and not directory.path.is_dir():
+        raise ConfigError(
+            f"{directory.path} is a file, not a run directory",
+            where="run",
+            fix="choose another directory with --set run=…",
+        )
+    if not directory.path.is_dir():
+        return
     known = {directory.config.name, directory.lock.name}
     strangers = [entry.name for entry in directory.path.iterdir() if entry.name not in known]
     ours = directory.config.is_file() or all(
@@ -95,7 +148,7 @@ def _check_same_settings(directory: RunDirectory, settings: Settings) -> None:
         key = changed[0]
         raise ConfigError(
             f"this run was started with {key} = {before.get(key)!r}, now it is "
-            f"{now.get(key)!r} ({len(changed)} settings differ: {', '.join(changed)})",
+            f"{now.get(key)!r} (different: {', '.join(changed)})",
             where=str(directory.config),
             fix="continue with the old settings, or start a new run with --set run=…",
         )

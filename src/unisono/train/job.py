@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+import msgspec
 import torch
 
 from unisono.batching.collate import nothing_to_learn
 from unisono.batching.stream import Stream
 from unisono.bundle.writer import write_bundle
 from unisono.comm.join import join
+from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.protocol import Comm
 from unisono.comm.strategies import strategy_of
 from unisono.comm.together import all_or_none, check_same
@@ -20,10 +22,11 @@ from unisono.config.settings import Settings
 from unisono.config.write import to_toml
 from unisono.corpus.layout import PIECES
 from unisono.corpus.reader import Corpus, open_corpus
+from unisono.errors import RunError
 from unisono.models.transformer import TransformerModel, build_model
 from unisono.optim.build import build_optimizer
 from unisono.records.environment import describe_environment
-from unisono.records.events import AnyEvent, Ended, Started, Tested, Warned
+from unisono.records.events import AnyEvent, Ended, Started, StepTaken, Tested, Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.recorder import Recorder
 from unisono.train.claim import Claim, claim
@@ -47,6 +50,14 @@ def run_training(settings: Settings) -> Iterator[AnyEvent]:
     comm = join(settings.device, seconds_of(settings.sync.timeout))
     try:
         yield from run_with(comm, settings)
+    except RuntimeError as error:
+        how = how_contact_was_lost(error)
+        if not how:
+            raise
+        raise RunError(
+            f"process {comm.world.rank} lost contact with another process: {how}",
+            fix="see which one ended and why; the same command continues the run",
+        ) from error
     finally:
         comm.close()
 
@@ -85,10 +96,15 @@ def _events(
     for trouble in found.troubles:
         yield Warned(time=time.time(), step=found.progress.step, message=trouble)
     warm_up(session.parts.replica, nothing_to_learn().to(_device(comm)), session.parts.watch)
+    news = not RunDirectory(Path(settings.run)).bundle.is_dir()
     for event in train(session, found.progress):
-        if isinstance(event, Ended) and event.reason != "signal":
+        news = news or isinstance(event, StepTaken)
+        if not isinstance(event, Ended):
+            yield event
+            continue
+        if event.reason != "signal" and comm.any(news):
             yield from _finish(session, model, corpus)
-        yield event
+        yield msgspec.structs.replace(event, time=time.time())
 
 
 def _finish(session: Session, model: TransformerModel, corpus: Corpus) -> Iterator[AnyEvent]:
@@ -175,7 +191,9 @@ def _write_bundle(
 ) -> None:
     if not session.parts.comm.world.leads:
         return
-    scores = {"valid_loss": best.best_loss, "valid_bleu": best.best_bleu}
+    scores = {"valid_loss": best.best_loss}
+    if best.best_bleu >= 0:
+        scores["valid_bleu"] = best.best_bleu
     if tested is not None:
         scores["test_bleu"] = tested.bleu
     settings = session.settings

@@ -18,6 +18,8 @@ def answer_network(case: Case) -> Answer:
     """Say what was exchanged, between whom, and how much of the time it cost."""
     if not case.sessions:
         return reply("network", "unknown", "No process has recorded where it ran.")
+    if len(set(case.sizes)) > 1:
+        return _changing(case)
     if case.size <= 1:
         return reply(
             "network",
@@ -65,6 +67,27 @@ def _values(case: Case) -> dict[str, Any]:
 
 def _unknown(case: Case, summary: str) -> Answer:
     return reply("network", "unknown", summary, values=_values(case))
+
+
+def _changing(case: Case) -> Answer:
+    sizes = listing([str(size) for size in case.sizes])
+    changed = f"The number of processes changed from start to start ({sizes})"
+    hosts = sorted({start.host for start in case.run.starts})
+    if len(hosts) != 1:
+        return _unknown(case, f"{changed}: what the link carried cannot be told as one number.")
+    share = percent(case.bottleneck.shares.network)
+    return reply(
+        "network",
+        "not_used",
+        f"{changed}, all on {hosts[0]}: gradients travelled inside the machine (loopback); "
+        f"that cost {share} of the time.",
+        values={
+            **_values(case),
+            "expected_bytes_per_step": None,
+            "processes": case.sizes,
+        },
+        evidence=["every `started` event names the same host", NOT_SAMPLED],
+    )
 
 
 def _loopback(case: Case) -> Answer:

@@ -17,7 +17,7 @@ NOT_SAMPLED = "bytes on the wire were not sampled, so the exchange is known by i
 
 def answer_step_vs_network(case: Case) -> Answer:
     """Split the exchange into wire and waiting, and correlate it with the step."""
-    if case.sessions and case.size <= 1:
+    if case.sessions and max(case.sizes) <= 1:
         return reply(
             "step_vs_network",
             "answered",
@@ -35,6 +35,13 @@ def answer_step_vs_network(case: Case) -> Answer:
             "Not every process left a record of its steps, so time on the wire cannot be told "
             "from waiting for a late process.",
             advice="Collect the `events` directories of all machines in one run directory.",
+        )
+    if len(set(case.sizes)) > 1:
+        return reply(
+            "step_vs_network",
+            "unknown",
+            f"The number of processes changed from start to start "
+            f"({', '.join(map(str, case.sizes))}): steps before and after cannot be compared.",
         )
     return _answered(case)
 
