@@ -1,6 +1,7 @@
 """The command line: one file a verb, imported only when the verb is used."""
 
 import importlib
+import os
 import sys
 
 import click
@@ -49,19 +50,39 @@ def unisono() -> None:
 
 def main() -> None:
     """Run the command line; errors a user can act on are shown without a traceback."""
+    _leave(_run())
+
+
+def _run() -> int:
     try:
         unisono(standalone_mode=False)
     except UnisonoError as error:
         if not isinstance(error, DismissedError):
             print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except click.exceptions.Abort:
-        sys.exit(130)
+        return 130
     except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        return stop.exit_code
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        return 2
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
     except BrokenPipeError:  # `unisono … | head`: the reader has had enough
         sys.stderr.close()
-        sys.exit(0)
+    return 0
+
+
+def _leave(code: int) -> None:
+    """End the process with `code`; everything is written and closed by now.
+
+    If it talked to others, at once: a thread of the backend that still holds a callback of
+    ours waits for the interpreter, and while the interpreter ends that aborts the process.
+    """
+    if "torch.distributed" in sys.modules:
+        for stream in (sys.stdout, sys.stderr):
+            if not stream.closed:
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
