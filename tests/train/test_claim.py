@@ -131,6 +131,15 @@ def test_a_damaged_newest_checkpoint_is_reported_and_the_one_before_used(home):
     assert read_run(home / "run").warnings[0].message == warnings[0]
 
 
+def test_damaged_checkpoints_do_not_push_out_the_sound_one(home):
+    train(home, steps=6, checkpoint={"every_steps": 2, "keep": 3})
+    for step in (5, 6):
+        (home / "run" / "checkpoints" / f"step-{step:07d}" / "model.safetensors").unlink()
+    train(home, steps=4, checkpoint={"every_steps": 2, "keep": 2})
+    assert (home / "run" / "checkpoints" / "step-0000004" / "model.safetensors").is_file()
+    assert (home / "run" / "checkpoints" / "damaged-step-0000006").is_dir()
+
+
 def test_a_save_that_fails_is_told_and_three_in_a_row_end_the_run(home, monkeypatch):
     usage = shutil.disk_usage(home)._replace(free=10)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)

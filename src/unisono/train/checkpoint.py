@@ -144,6 +144,18 @@ def newest(directory: Path) -> tuple[str, list[str]]:
     return "", troubles
 
 
+def set_aside(directory: Path, newer_than: str) -> None:
+    """Rename the checkpoints newer than a sound one: they are damaged, and must not be counted.
+
+    Counted among the newest, they would let the sound ones be pruned.
+    """
+    names = _names(directory)
+    for name in names[: names.index(newer_than)]:
+        aside = directory / f"damaged-{name}"
+        shutil.rmtree(aside, ignore_errors=True)
+        (directory / name).rename(aside)
+
+
 def _names(directory: Path) -> list[str]:
     found = [path.name for path in directory.glob("step-*") if _NAME.fullmatch(path.name)]
     return sorted(found, key=lambda name: int(name.removeprefix("step-")), reverse=True)

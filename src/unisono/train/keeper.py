@@ -128,6 +128,7 @@ class Keeper:
         where = str(self._directory / name)
         state.restore_model(self._model, loaded.model, where=where)
         state.restore_optimizer(self._model, self._optimizer, loaded.optimizer, where=where)
+        checkpoint.set_aside(self._directory, newer_than=name)
         self._tidy(loaded.progress)
         return Found(loaded.progress, name, tuple(troubles))
 
