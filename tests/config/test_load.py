@@ -85,6 +85,14 @@ def test_base_is_the_model_of_the_field():
         ({**LEAST, "train": 5}, "Expected a table, got 5", "run.toml train"),
         ({**LEAST, "modle": {}}, "did you mean `model`?", "run.toml"),
         (with_table("data", train=[{"source": "a"}]), "`target` is missing", "[data.train"),
+        (
+            with_table("data", valid={"source": "a", "tsv": "b"}),
+            "both `tsv` and `source`",
+            "[data.valid]",
+        ),
+        (with_table("data", test={"tsv": "b", "columns": [2, 2]}), "column 2", "[data.test]"),
+        (with_table("corpus", target_pieces_model="b"), "share one", "[corpus]"),
+        (with_table("corpus", joint=False, pieces_model="b"), "one model is given", "[corpus]"),
     ],
 )
 def test_refuses_and_says_what_to_do(table, says, where):

@@ -1,6 +1,6 @@
 """Settings that are each allowed but cannot work together."""
 
-from unisono.config.settings import Settings
+from unisono.config.settings import Data, Pair, Settings
 from unisono.errors import ConfigError
 from unisono.schedules.cosine import Cosine
 from unisono.schedules.linear import Linear
@@ -9,6 +9,8 @@ from unisono.units import seconds_of
 
 def check_combinations(settings: Settings, *, where: str) -> None:
     """Raise a ConfigError for the first impossible combination."""
+    _check_data(settings.data, where)
+    _check_pieces(settings, where)
     _check_model(settings, where)
     _check_limits(settings, where)
     _check_batching(settings, where)
@@ -19,6 +21,52 @@ def check_combinations(settings: Settings, *, where: str) -> None:
             "the best checkpoint cannot be chosen by BLEU while `bleu = false`",
             where=f"{where} [validation]",
             fix='set `bleu = true` or `best = "loss"`',
+        )
+
+
+def _check_data(data: Data, where: str) -> None:
+    for number, pair in enumerate(data.train, start=1):
+        _check_pair(pair, f"{where} [data.train] number {number}")
+    if data.valid is not None:
+        _check_pair(data.valid, f"{where} [data.valid]")
+    if data.test is not None:
+        _check_pair(data.test, f"{where} [data.test]")
+
+
+def _check_pair(pair: Pair, where: str) -> None:
+    named = [name for name in ("source", "target") if getattr(pair, name)]
+    if pair.tsv and named:
+        raise ConfigError(
+            f"both `tsv` and `{named[0]}` are given",
+            where=where,
+            fix="name one file of columns, or two files",
+        )
+    if pair.tsv and pair.columns[0] == pair.columns[1]:
+        raise ConfigError(
+            f"source and target are both column {pair.columns[0]}",
+            where=where,
+            fix="set `columns = [1, 2]`: the numbers of the source's and the target's column",
+        )
+    if not pair.tsv and len(named) < 2:
+        missing = "target" if "source" in named else "source"
+        raise ConfigError(
+            f"`{missing}` is missing", where=where, fix=f"add `{missing}`, or name one `tsv`"
+        )
+
+
+def _check_pieces(settings: Settings, where: str) -> None:
+    corpus = settings.corpus
+    if corpus.joint and corpus.target_pieces_model:
+        raise ConfigError(
+            "a second model of pieces is given, but both languages share one",
+            where=f"{where} [corpus] target_pieces_model",
+            fix="set `joint = false`, or leave it out",
+        )
+    if not corpus.joint and bool(corpus.pieces_model) != bool(corpus.target_pieces_model):
+        raise ConfigError(
+            "with `joint = false` each language has its own pieces, but one model is given",
+            where=f"{where} [corpus]",
+            fix="set both `pieces_model` and `target_pieces_model`, or neither",
         )
 
 

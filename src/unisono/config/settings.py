@@ -23,10 +23,17 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pair(Table, frozen=True):
-    """Two text files, line by line translations of each other."""
+    """Two text files, line by line translations of each other, or one file of columns.
 
-    source: str
-    target: str
+    `weight` is how often a pass over the corpus takes each pair; 0.5 takes a half of them,
+    another one each time. It counts for training text only.
+    """
+
+    source: str = ""
+    target: str = ""
+    tsv: str = ""
+    columns: tuple[Positive, Positive] = (1, 2)
+    weight: Annotated[float, msgspec.Meta(gt=0)] = 1.0
 
 
 class Data(Table, frozen=True):
@@ -44,11 +51,23 @@ class CorpusSettings(Table, frozen=True):
 
     directory: str
     vocabulary: Annotated[int, msgspec.Meta(ge=16)] = 32000
+    joint: bool = True
+    pieces: Literal["bpe", "unigram"] = "bpe"
+    byte_fallback: bool = False
     character_coverage: Annotated[float, msgspec.Meta(gt=0.9, le=1)] = 1.0
+    learning_lines: Annotated[int, msgspec.Meta(ge=1000)] = 1_000_000
+    pieces_model: str = ""
+    target_pieces_model: str = ""
+    plain_quotes: bool = False
+    lowercase: bool = False
+    invalid: Literal["fail", "drop"] = "fail"
     max_pieces: Positive = 200
     max_length_ratio: Annotated[float, msgspec.Meta(gt=1)] = 4.0
+    drop_identical: bool = True
     drop_duplicates: bool = True
     drop_overlap: bool = True
+    drop_wrong_script: bool = True
+    drop_wrong_language: bool = False
 
 
 class Training(Table, frozen=True):
