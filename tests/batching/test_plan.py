@@ -106,3 +106,15 @@ def test_filling_equals_the_obvious_loop(pairs):
     source, target = (np.array(side, dtype=np.int32) for side in zip(*pairs, strict=True))
     found = [batch.tolist() for batch in fill(source, target, 64)]
     assert found == brute_force(source, target, 64)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.sampled_from([1, 2, 70_000])), min_size=1),
+    st.integers(0, 9),
+)
+def test_pairs_are_sorted_by_target_then_source_and_ties_at_random(lengths, seed):
+    source, target = (np.array(side, np.int32) for side in zip(*lengths, strict=True))
+    ties = np.random.default_rng(seed).permutation(len(source))
+    batches = fill(source, target, 70_001, np.random.default_rng(seed))
+    expected = np.lexsort((ties, source, target))
+    assert np.concatenate(batches).tolist() == expected.tolist()
