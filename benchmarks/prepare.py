@@ -24,6 +24,7 @@ from big_text import read_multi30k, write_text
 from measure import Measured, machine, median, run
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+MULTI30K = SHARED / "multi30k-en-de"
 PIECES, SAMPLE = 32_000, 1_000_000
 GIB = 2**30
 
@@ -32,20 +33,16 @@ def main() -> None:
     """Measure and print a page of Markdown."""
     options = _options()
     work = Path(options.directory)
-    if not (SHARED / "multi30k-en-de").is_dir():
+    if not (MULTI30K).is_dir():
         raise SystemExit(f"Multi30k is not at {SHARED}: see CORPORA.md there")
     print(f"{time.strftime('%Y-%m-%d')}, {machine()}\n", flush=True)
-    small = Preparation(
-        work, "small", *write_text(work, options.small, SHARED / "multi30k-en-de")
-    )
+    small = Preparation(work, "small", *write_text(work, options.small, MULTI30K))
     print(f"## {options.small:,} pairs, {options.rounds} rounds\n", flush=True)
     compare(small, options.small, options.rounds)
     if (SHARED / "europarl-en-de").is_dir():
         print("## Europarl, 325,365 pairs\n", flush=True)
         compare(europarl(work), 325_365, options.rounds)
-    large = Preparation(
-        work, "large", *write_text(work, options.pairs, SHARED / "multi30k-en-de")
-    )
+    large = Preparation(work, "large", *write_text(work, options.pairs, MULTI30K))
     print(f"## {options.pairs:,} pairs\n", flush=True)
     measured = large.run()
     _print_run("unisono prepare", measured, options.pairs)
@@ -68,7 +65,7 @@ class Preparation:
         self.source, self.target = source, target
         self.corpus = work / f"corpus-{name}"
         self.plain = work / f"plain-{name}"
-        valid = read_multi30k(SHARED / "multi30k-en-de", "val")
+        valid = read_multi30k(MULTI30K, "val")
         self._config = work / f"{name}.toml"
         files = [work / f"valid.{language}" for language in ("en", "de")]
         for path, lines in zip(files, zip(*valid, strict=True), strict=True):
@@ -103,8 +100,9 @@ class Preparation:
             )
             for name in ("clean.en", "clean.de")
         ]
-        if any([process.wait() for process in processes]):
-            raise SystemExit("spm_encode failed")
+        codes = [process.wait() for process in processes]
+        if any(codes):
+            raise SystemExit(f"spm_encode failed: {codes}")
         return time.perf_counter() - began
 
 
@@ -135,16 +133,16 @@ def compare(text: Preparation, pairs: int, rounds: int) -> None:
     _print_run("unisono prepare (median)", ours[len(ours) // 2], pairs)
     middle = plain[len(plain) // 2]
     print(
-        f"plain pipeline (median): {middle.seconds:.1f} s, {pairs / middle.seconds:,.0f} pairs/s, "
-        f"peak {middle.peak_bytes / GIB:.2f} GiB"
+        f"plain pipeline (median): {middle.seconds:.1f} s, "
+        f"{pairs / middle.seconds:,.0f} pairs/s, peak {middle.peak_bytes / GIB:.2f} GiB"
     )
     ratio = middle.seconds / ours[len(ours) // 2][0].seconds
     print(f"**unisono : plain = {ratio:.2f}** (goal 2)")
     if spm:
         print(
             f"encoding {median(encode):.1f} s, spm_encode ({len(spm)} rounds, 2 at a time) "
-            f"{median(spm):.1f} s: **unisono : spm_encode = {median(spm) / median(encode):.2f}** "
-            "(goal 0.9)\n",
+            f"{median(spm):.1f} s: "
+            f"**unisono : spm_encode = {median(spm) / median(encode):.2f}** (goal 0.9)\n",
             flush=True,
         )
     else:
