@@ -6,12 +6,19 @@ from pathlib import Path
 
 import click
 
+from unisono.cli.downloads import draw
 from unisono.cli.options import PathType
 from unisono.corpora.builtin.write import write_builtin
-from unisono.errors import ConfigError, suggest
-from unisono.units import duration
+from unisono.corpora.entry import Entry
+from unisono.corpora.get import DATA_TOML, Got, get_corpus
+from unisono.corpora.known import BUILTIN, catalogue, find_entry
+from unisono.corpora.opus import EXAMPLE
+from unisono.corpora.place import DOWNLOADS
+from unisono.errors import ConfigError
+from unisono.units import amount_of_bytes, duration
 
-KNOWN = {"builtin": "English→German from a little grammar, written by us; no download"}
+PAIRS, SEED = 200_000, 1
+ROW = "{:<15} {:7} {:>11} {:>9}  {}"
 
 
 @click.group()
@@ -22,8 +29,30 @@ def corpora() -> None:
 @corpora.command("list")
 def list_corpora() -> None:
     """List the corpora that `get` knows."""
-    for name, text in KNOWN.items():
-        print(f"{name:16}{text}")
+    print(ROW.format("name", "from→to", "train pairs", "download", "what it is"))
+    print(ROW.format(BUILTIN, "en→de", f"{PAIRS:,}", "none", "made here from a little grammar"))
+    for name, entry in catalogue().items():
+        pairs = entry.pairs("train")
+        print(
+            ROW.format(
+                name,
+                "→".join(entry.languages),
+                f"{pairs:,}" if pairs else "?",
+                _download_size(entry),
+                entry.description,
+            )
+        )
+    print(
+        f"\nopus:CORPUS/VERSION/FROM-TO  any corpus of opus.nlpl.eu: {EXAMPLE}"
+        "\n./my.toml                    an entry of your own: docs/corpora.md says how"
+        "\n\n`unisono corpora get NAME` brings one to data/NAME. ? is not known beforehand."
+    )
+
+
+def _download_size(entry: Entry) -> str:
+    known = sum(file.bytes for file in entry.file)
+    more = "" if entry.download_bytes else " +"
+    return f"{amount_of_bytes(known)}{more}" if known else "?"
 
 
 @corpora.command("get")
@@ -31,21 +60,52 @@ def list_corpora() -> None:
 @click.option(
     "--to", type=PathType, default=None, help="Where to write; data/NAME if not given."
 )
-@click.option("--seed", default=1, show_default=True, help="Another seed is another corpus.")
 @click.option(
-    "--pairs",
-    type=click.IntRange(1),
-    default=200_000,
-    show_default=True,
-    help="Training pairs.",
+    "--from",
+    "given",
+    type=PathType,
+    default=None,
+    help="A directory with files you have already; the rest is downloaded.",
 )
-def get(name: str, to: Path | None, seed: int, pairs: int) -> None:
-    """Write the text of corpus NAME, split into train, valid and test."""
-    if name not in KNOWN:
-        raise ConfigError(
-            f'there is no corpus "{name}"', where="corpora get", fix=suggest(name, KNOWN)
-        )
-    write_text(to or Path("data") / name, seed=seed, pairs=pairs)
+@click.option("--offline", is_flag=True, help="Never use the network.")
+@click.option(
+    "--only", multiple=True, metavar="SET", help="Only this set; may be given several times."
+)
+@click.option("--seed", type=int, help=f"For builtin: another seed, another corpus.  [{SEED}]")
+@click.option(
+    "--pairs", type=click.IntRange(1), help=f"For builtin: training pairs.  [{PAIRS}]"
+)
+def get(
+    name: str,
+    to: Path | None,
+    given: Path | None,
+    offline: bool,
+    only: tuple[str, ...],
+    seed: int | None,
+    pairs: int | None,
+) -> None:
+    """Bring the text of corpus NAME here: one sentence a line, checked and recorded.
+
+    NAME is one that `unisono corpora list` shows, opus:CORPUS/VERSION/FROM-TO, or the path of
+    an entry of your own. What is there already is verified and not downloaded again.
+    """
+    if name == BUILTIN:
+        _refuse({"--from": given, "--offline": offline, "--only": only}, "others than builtin")
+        directory = to or Path("data") / name
+        return write_text(directory, seed=SEED if seed is None else seed, pairs=pairs or PAIRS)
+    _refuse({"--seed": seed, "--pairs": pairs}, "builtin")
+    entry = find_entry(name)
+    directory = to or Path("data") / entry.name
+    began = time.monotonic()
+    got = draw(get_corpus(entry, directory, only=only, given=given, offline=offline))
+    return _tell(entry, got, duration(time.monotonic() - began))
+
+
+def _refuse(options: dict[str, object], owner: str) -> None:
+    for option, value in options.items():
+        if value not in (None, False, ()):
+            what = f"{option} is for {owner}"
+            raise ConfigError(what, where="corpora get", fix="leave it out")
 
 
 def write_text(directory: Path, *, seed: int, pairs: int) -> None:
@@ -54,3 +114,28 @@ def write_text(directory: Path, *, seed: int, pairs: int) -> None:
     write_builtin(directory, seed=seed, train=pairs)
     took = duration(time.monotonic() - began)
     print(f"text {directory}: {pairs:,} training pairs in {took}", file=sys.stderr)
+
+
+def _tell(entry: Entry, got: Got, took: str) -> None:
+    """Say what is there and what to type next."""
+    done = "got" if got.made else "everything was there: verified"
+    lines = [f"corpus {entry.name} in {got.directory}: {done} in {took}"]
+    width = max(len(item.name) for item in got.sets)
+    for item in got.sets:
+        sides = [got.text(item, language) for language in entry.languages]
+        size = amount_of_bytes(sum(side.bytes for side in sides))
+        note = f"  {item.note}" if item.note else ""
+        lines.append(
+            f"  {item.role:5}  {item.name:{width}}  {sides[0].lines:>9,} pairs  {size:>7}{note}"
+        )
+    if any(download.trust == "first use" for download in got.lock.downloads.values()):
+        lines.append("no checksum was known for some files: what came first is in lock.json")
+    if (got.directory / DOWNLOADS).exists():
+        lines.append(f"{got.directory / DOWNLOADS} is kept for another time; delete it at will")
+    if entry.licence:
+        lines.append(f"licence: {entry.licence}")
+    if got.own_data_toml:
+        lines.append(f"{got.directory / DATA_TOML} was changed by you and left as it is")
+    lines.append(f"next: copy configs/base.toml, put {got.directory / DATA_TOML} in place of")
+    lines.append("      its [data], name a corpus.directory, then: unisono prepare CONFIG")
+    print("\n".join(lines), file=sys.stderr)

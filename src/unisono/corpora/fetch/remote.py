@@ -1,0 +1,116 @@
+"""What is to be downloaded, what came of it, and how far it is."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from unisono.errors import ConfigError
+from unisono.units import amount_of_bytes
+
+# Leaves room for `.part.json` in the 255 bytes a file system gives a name.
+_LONGEST_NAME = 200
+_OUR_ENDINGS = (".part", ".part.json")
+
+
+@dataclass(frozen=True)
+class Remote:
+    """One file of the network: the name to keep it under, where it is, what it should be.
+
+    `urls` are tried in order. Without `sha256` and `md5` nothing says what the file should
+    hold; it is then only taken over a connection nobody can have changed.
+    """
+
+    name: str
+    urls: tuple[str, ...]
+    bytes: int = 0
+    sha256: str = ""
+    md5: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        for url in self.urls:
+            check_url(url, where=self.name)
+        if self.bytes < 0:
+            raise ConfigError(
+                f"a file of {self.bytes} bytes", where=self.name, fix="0 = unknown"
+            )
+        _check_digest("sha256", self.sha256, 64, self.name)
+        _check_digest("md5", self.md5, 32, self.name)
+
+    @property
+    def has_checksum(self) -> bool:
+        """Whether wrong bytes would be noticed."""
+        return bool(self.sha256 or self.md5)
+
+    @property
+    def described(self) -> str:
+        """The file in one line for a person: name, size, first address."""
+        size = f" ({amount_of_bytes(self.bytes)})" if self.bytes else ""
+        return f"{self.name}{size}: {self.urls[0] if self.urls else 'no address is known'}"
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A file that is here and was checked; `url` is "" if it did not come over the network."""
+
+    path: Path
+    url: str
+    bytes: int
+    sha256: str
+    md5: str
+
+
+@dataclass(frozen=True)
+class Received:
+    """How far a file is, in bytes; a `total` of 0 is unknown.
+
+    `note` is "" or says why nothing moves for a moment.
+    """
+
+    name: str
+    done: int
+    total: int
+    note: str = ""
+
+
+def is_web_address(url: str) -> bool:
+    """Whether `url` names a file on a web server, and nothing else."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    named = bool(parts.hostname) and parts.username is None and port != 0
+    return named and parts.scheme in ("http", "https")
+
+
+def check_url(url: str, *, where: str) -> None:
+    """Refuse what is not the address of a file on a web server."""
+    if not is_web_address(url):
+        raise ConfigError(
+            f'"{url}" is not an address to download from',
+            where=where,
+            fix="write https://host/path, without a user name; take files that are on this"
+            " machine with --from DIR",
+        )
+
+
+def _check_name(name: str) -> None:
+    bad = re.search(r"[/\\\x00-\x1f\x7f]", name) or name.startswith(".")
+    if not name or bad or name.endswith(_OUR_ENDINGS) or len(name.encode()) > _LONGEST_NAME:
+        raise ConfigError(
+            f"{name!r} cannot be the name of a downloaded file",
+            where=name,
+            fix="use a plain file name, no directories, no leading dot, not ending in"
+            f" {' or '.join(_OUR_ENDINGS)}, at most {_LONGEST_NAME} bytes",
+        )
+
+
+def _check_digest(kind: str, digest: str, length: int, name: str) -> None:
+    if digest and not re.fullmatch(rf"[0-9a-f]{{{length}}}", digest):
+        raise ConfigError(
+            f'"{digest}" is not a {kind}',
+            where=name,
+            fix=f"write the {length} hexadecimal digits in lower case, or leave it out",
+        )

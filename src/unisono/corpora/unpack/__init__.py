@@ -1,0 +1,1 @@
+"""Archives of others, read without trusting them: only named members, in bounded amounts."""
