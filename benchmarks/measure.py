@@ -1,5 +1,6 @@
 """What every benchmark needs: a measured process, medians, and the machine's name."""
 
+import contextlib
 import os
 import platform
 import statistics
@@ -34,7 +35,7 @@ def run(command: Sequence[str | Path], *, stdout: Path | None = None) -> Measure
     before, began = os.times(), time.perf_counter()
     out = stdout.open("wb") if stdout else subprocess.PIPE
     process = subprocess.Popen([str(part) for part in command], stdout=out)
-    watcher = _Watcher(process.pid)
+    watcher = Watcher(process.pid)
     watcher.start()
     text = process.communicate()[0]
     seconds, after = time.perf_counter() - began, os.times()
@@ -47,28 +48,37 @@ def run(command: Sequence[str | Path], *, stdout: Path | None = None) -> Measure
     return Measured(seconds, used, watcher.peak, text.decode() if text else "")
 
 
-class _Watcher(threading.Thread):
-    """Adds up the resident memory of a process and its descendants, now and then."""
+class Watcher(threading.Thread):
+    """Adds up the memory of a process and its descendants, now and then.
 
-    def __init__(self, pid: int) -> None:
+    With `shared_once`, a page that n of them share counts as 1/n in each: the sum is what
+    they take from the machine. That costs more to find out, so look less often.
+    """
+
+    def __init__(
+        self, pid: int, *, every: float = SAMPLE_EVERY, shared_once: bool = False
+    ) -> None:
         super().__init__(daemon=True)
         self.peak = 0
         self._process = psutil.Process(pid)
+        self._every, self._size = every, _proportional if shared_once else _resident
         self._done = threading.Event()
 
     def run(self) -> None:
-        while not self._done.wait(SAMPLE_EVERY):
-            self.peak = max(self.peak, sum(map(_resident, self._family())))
+        while not self._done.wait(self._every):
+            self.peak = max(self.peak, sum(map(self._size, _family(self._process))))
 
     def stop(self) -> None:
+        """Look no more."""
         self._done.set()
         self.join()
 
-    def _family(self) -> list[psutil.Process]:
-        try:
-            return [self._process, *self._process.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
+
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _resident(process: psutil.Process) -> int:
@@ -76,6 +86,27 @@ def _resident(process: psutil.Process) -> int:
         return int(process.memory_info().rss)
     except psutil.NoSuchProcess:
         return 0
+
+
+def _proportional(process: psutil.Process) -> int:
+    try:
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+    except (OSError, ProcessLookupError):
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
+
+
+def end_family(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started, at once."""
+    try:
+        family = _family(psutil.Process(process.pid))
+    except psutil.NoSuchProcess:
+        family = []
+    for member in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()
+    psutil.wait_procs(family[1:], timeout=10)
+    process.wait()
 
 
 def median(values: Sequence[float]) -> float:

@@ -1,6 +1,7 @@
 """Prepare the corpus of a configuration and print the seconds of each stage as JSON."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,8 @@ def main() -> None:
     settings = load_settings(Path(sys.argv[1]))
     stages: dict[str, float] = {}
     before, stage = time.perf_counter(), "start"
-    for progress in prepare_corpus(settings.data, settings.corpus):
+    workers = len(os.sched_getaffinity(0))
+    for progress in prepare_corpus(settings.data, settings.corpus, workers=workers):
         now = time.perf_counter()
         stages[stage] = stages.get(stage, 0.0) + now - before
         before, stage = now, progress.stage
@@ -22,5 +24,5 @@ def main() -> None:
     print(json.dumps({name: seconds for name, seconds in stages.items() if seconds > 0.05}))
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # which the worker processes are not
     main()

@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "unisono"
 FILES = sorted(SOURCE.rglob("*.py"))
 
-FOUNDATION = {"errors", "units", "jsonl", "atomic", "stopwatch", "__init__"}
+FOUNDATION = {"errors", "units", "jsonl", "atomic", "lock", "stopwatch", "__init__"}
 FORMATS = {"text", "corpus", "corpora", "records", "schedules", "physics"}
 PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", "monitor"}
 MIDDLE = {"config", "diagnose"}
@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "units": {"errors"},
     "jsonl": set(),
     "atomic": set(),
+    "lock": {"errors"},
     "stopwatch": set(),
     "__init__": set(),
     "__main__": {"cli"},

@@ -49,7 +49,7 @@ def test_a_checkpoint_of_format_1_is_loaded():
 
 def test_a_bundle_of_format_1_says_what_it_said():
     bundle = open_bundle(GOLDEN / "bundle-1")
-    ids = bundle.tokenizer.encode(["one two three", "drei zwei eins"])
+    ids = bundle.tokenizers.source.encode(["one two three", "drei zwei eins"])
     source = torch.tensor([[*ids[0], END_ID]])
     target_in, target_out = (
         torch.tensor([[BEGIN_ID, *ids[1]]]),

@@ -12,16 +12,21 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from models.sample import SETTINGS
-from unisono.bundle.format import DESCRIPTION, MANIFEST, PIECES, WEIGHTS, as_json, manifest_of
+from unisono.bundle.format import DESCRIPTION, MANIFEST, WEIGHTS, as_json, manifest_of
 from unisono.bundle.reader import open_bundle
 from unisono.bundle.writer import write_bundle
 from unisono.errors import DataError
 from unisono.models.transformer import build_model
 from unisono.text.byte_pieces import BytePieces
+from unisono.text.normalise import Normalisation
+from unisono.text.sentence_pieces import learn_pieces
+from unisono.text.tokenizer import Tokenizers
 from unisono.translate.settings import Decoding
 from unisono.translate.translator import Translator
 
 DECODING = Decoding(beam=2, max_ratio=1.0, max_extra=2)
+PIECES = "pieces.model"
+TOKENIZERS = Tokenizers(*[BytePieces()] * 2)
 LINES = ["guten Tag", "", "wie geht es dir", "x" * 50]
 
 
@@ -31,13 +36,11 @@ def model_of(seed=0, **choices):
 
 
 def write(path, model, step=7):
-    pieces = path.parent / "bytes.model"
-    pieces.write_bytes(BytePieces.model)
     return write_bundle(
         path,
         model=model,
-        tokenizer_file=pieces,
-        tokenizer_kind="bytes",
+        tokenizers=TOKENIZERS,
+        normalisation=Normalisation(),
         source_language="de",
         target_language="en",
         decoding=DECODING,
@@ -89,7 +92,7 @@ def test_it_comes_back_as_it_went(tmp_path, choices):
     weights = opened.model().state_dict()
     assert weights.keys() == model.state_dict().keys()
     assert all(torch.equal(weights[name], w) for name, w in model.state_dict().items())
-    direct = Translator(model, BytePieces(), DECODING, max_pieces=20)
+    direct = Translator(model, TOKENIZERS, DECODING, max_pieces=20)
     assert opened.translator().translate(LINES) == direct.translate(LINES)
 
 
@@ -108,7 +111,7 @@ def test_a_loaded_model_can_be_trained_on(whole):
 def test_nothing_else_is_in_it(whole):
     names = {path.name for path in whole.iterdir()}
     assert names == {DESCRIPTION, WEIGHTS, PIECES, MANIFEST}
-    assert {path.name for path in whole.parent.iterdir()} == {"bundle", "bytes.model"}
+    assert {path.name for path in whole.parent.iterdir()} == {"bundle"}
 
 
 def test_a_new_bundle_takes_the_place_of_the_old_one(tmp_path):
@@ -118,19 +121,19 @@ def test_a_new_bundle_takes_the_place_of_the_old_one(tmp_path):
     write(path, model_of(), step=1)
     write(path, model_of(seed=1), step=2)
     assert open_bundle(path).description.step == 2
-    assert {entry.name for entry in tmp_path.iterdir()} == {"bundle", "bytes.model"}
+    assert {entry.name for entry in tmp_path.iterdir()} == {"bundle"}
 
 
 def test_a_writer_that_fails_leaves_the_old_bundle(bundle):
     before = (bundle / WEIGHTS).read_bytes()
     broken = model_of()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(UnicodeEncodeError):
         write_bundle(
             bundle,
             model=broken,
-            tokenizer_file=bundle / "no such file",
-            tokenizer_kind="bytes",
-            source_language="de",
+            tokenizers=TOKENIZERS,
+            normalisation=Normalisation(),
+            source_language="\ud800",
             target_language="en",
             decoding=DECODING,
             max_pieces=20,
@@ -238,3 +241,71 @@ def test_weights_that_are_no_safetensors_are_found(bundle):
 def test_what_a_later_version_adds_is_skipped(bundle):
     describe(bundle, licence="CC0")
     assert open_bundle(bundle).description.step == 7
+
+
+def separate(path, **choices):
+    """Write a bundle whose languages have their own pieces; return these."""
+    texts = (["guten tag", "wie geht es"], ["good day how are you doing"])
+    both = Tokenizers(*(learn_pieces(t, size=60, character_coverage=1.0) for t in texts))
+    torch.manual_seed(0)
+    model = build_model(SETTINGS, both.target.size, both.source.size).eval()
+    write_bundle(
+        path,
+        model=model,
+        tokenizers=both,
+        normalisation=Normalisation(**choices),
+        source_language="de",
+        target_language="en",
+        decoding=DECODING,
+        max_pieces=20,
+        step=1,
+        scores={},
+    )
+    return both, model
+
+
+def test_two_vocabularies_come_back(tmp_path):
+    both, model = separate(tmp_path / "bundle")
+    assert both.source.size != both.target.size
+    opened = open_bundle(tmp_path / "bundle")
+    names = {path.name for path in opened.path.iterdir()}
+    pieces = {"pieces.source.model", "pieces.target.model"}
+    assert names == {DESCRIPTION, WEIGHTS, MANIFEST} | pieces
+    assert opened.tokenizers.source.model == both.source.model
+    assert opened.tokenizers.target.model == both.target.model
+    direct = Translator(model, both, DECODING, max_pieces=20)
+    lines = ["guten tag", "wie geht es", ""]
+    assert opened.translator().translate(lines) == direct.translate(lines)
+    assert any(direct.translate(lines))
+
+
+def test_a_bundle_knows_how_its_text_was_written(tmp_path):
+    separate(tmp_path / "bundle", lowercase=True)
+    opened = open_bundle(tmp_path / "bundle")
+    assert opened.translator().normalisation == Normalisation(lowercase=True)
+    upper, lower = opened.translator().translate(["GUTEN Tag", "guten tag"])
+    assert upper == lower != ""
+
+
+def test_pieces_of_the_wrong_side_are_noticed(tmp_path):
+    path = tmp_path / "bundle"
+    separate(path)
+    source, target = path / "pieces.source.model", path / "pieces.target.model"
+    contents = source.read_bytes(), target.read_bytes()
+    target.write_bytes(contents[0])
+    source.write_bytes(contents[1])
+    (path / MANIFEST).unlink()
+    (path / MANIFEST).write_bytes(as_json(manifest_of(path)))
+    with pytest.raises(DataError, match=r"pieces\.source\.model is damaged: it has"):
+        open_bundle(path)
+
+
+def test_a_description_that_needs_other_files_is_noticed(tmp_path):
+    path = tmp_path / "bundle"
+    separate(path)
+    (path / "pieces.source.model").rename(path / "pieces.model")
+    (path / "pieces.target.model").unlink()
+    (path / MANIFEST).unlink()
+    (path / MANIFEST).write_bytes(as_json(manifest_of(path)))
+    with pytest.raises(DataError, match=r"pieces\.source\.model is damaged"):
+        open_bundle(path)

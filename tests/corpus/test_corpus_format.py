@@ -1,16 +1,25 @@
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.corpus import BlockWriter, Manifest, open_corpus, seal, write_corpus
-from unisono.corpus.layout import PIECES, id_type
-from unisono.corpus.manifest import size_of_split
+from unisono.corpus import BlockWriter, Corpus, Manifest, open_corpus, seal, write_corpus
+from unisono.corpus.layout import id_type
+from unisono.corpus.manifest import (
+    fingerprint_of,
+    manifest_bytes,
+    read_manifest,
+    size_of_split,
+)
 from unisono.errors import DataError
 from unisono.text.byte_pieces import BytePieces
+from unisono.text.normalise import Normalisation
+from unisono.text.sentence_pieces import learn_pieces
+from unisono.text.tokenizer import Tokenizers
 
 PAIRS = [("one", "eins"), ("two words", "zwei Wörter"), ("line\u2028more\rx\x85", "Zeile")]
 
@@ -22,7 +31,7 @@ def small_corpus(path, **splits):
 
 def corpus_of_blocks(path, blocks, vocabulary=1000):
     path.mkdir()
-    (path / PIECES).write_bytes(BytePieces.model)
+    (path / "pieces.model").write_bytes(BytePieces.model)
     records = []
     for number, pairs in enumerate(blocks):
         with BlockWriter(path, f"train.{number}", vocabulary) as block:
@@ -45,7 +54,7 @@ def corpus_of_blocks(path, blocks, vocabulary=1000):
 
 def test_text_comes_back_through_ids_and_tokenizer(tmp_path):
     corpus = open_corpus(small_corpus(tmp_path / "c"), verify=True)
-    train, tokenizer = corpus.split("train"), corpus.tokenizer()
+    train, tokenizer = corpus.split("train"), corpus.tokenizers().source
     assert len(train) == 3
     sources, targets = train.pairs(np.array([2, 0, 1]))
     assert tokenizer.decode(sources) == [PAIRS[i][0] for i in (2, 0, 1)]
@@ -194,8 +203,80 @@ def test_fields_of_a_newer_version_are_passed_over(tmp_path):
 
 def test_a_corpus_of_format_1_can_be_read_for_ever():
     corpus = open_corpus(Path(__file__).parent / "golden" / "format-1", verify=True)
-    train, tokenizer = corpus.split("train"), corpus.tokenizer()
+    train, tokenizer = corpus.split("train"), corpus.tokenizers().source
     sources, targets = train.pairs(range(2))
     assert tokenizer.decode(sources) == ["one", "two words"]
     assert tokenizer.decode(targets) == ["eins", "zwei Wörter"]
     assert corpus.split("valid").source_text() == ["a\u2028b"]
+
+
+def two_vocabularies():
+    texts = ["a b c d ab cd"], ["eins zwei drei vier"]
+    return Tokenizers(*(learn_pieces(t, size=60, character_coverage=1.0) for t in texts))
+
+
+def test_each_language_may_have_its_own_pieces(tmp_path):
+    both, pairs = two_vocabularies(), [("a b", "eins"), ("c d", "zwei drei")]
+    write_corpus(tmp_path / "c", both, {"train": pairs, "valid": pairs[:1]})
+    corpus = open_corpus(tmp_path / "c", verify=True)
+    tokenizers, train = corpus.tokenizers(), corpus.split("train")
+    assert not tokenizers.joint
+    sources, targets = train.pairs(range(2))
+    assert tokenizers.source.decode(sources) == ["a b", "c d"]
+    assert tokenizers.target.decode(targets) == ["eins", "zwei drei"]
+    manifest = corpus.manifest
+    assert manifest.vocabulary_of("source") == both.source.size != both.target.size
+    assert manifest.vocabulary_of("target") == manifest.vocabulary == both.target.size
+    names = {path.name for path in (tmp_path / "c").glob("pieces*")}
+    assert names == {"pieces.source.model", "pieces.target.model"}
+
+
+def test_one_tokenizer_for_both_is_one_object_and_one_file(tmp_path):
+    write_corpus(tmp_path / "c", BytePieces(), {"train": PAIRS})
+    corpus = open_corpus(tmp_path / "c")
+    assert corpus.tokenizers().joint
+    assert corpus.manifest.source_vocabulary == 0
+    assert corpus.manifest.vocabulary_of("source") == BytePieces.size
+
+
+@pytest.mark.parametrize("file", ["pieces.source.model", "pieces.target.model"])
+def test_a_missing_model_of_one_language_is_noticed(tmp_path, file):
+    write_corpus(tmp_path / "c", two_vocabularies(), {"train": [("a", "eins")]})
+    manifest = read_manifest(tmp_path / "c")
+    files = {name: entry for name, entry in manifest.files.items() if name != file}
+    changed = msgspec.structs.replace(manifest, files=files, fingerprint=fingerprint_of(files))
+    (tmp_path / "c" / "manifest.json").write_bytes(manifest_bytes(changed))
+    with pytest.raises(DataError, match=f"about {file}"):
+        open_corpus(tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bytes_each"), [((65537, 300), (4, 2)), ((300, 65537), (2, 4))]
+)
+def test_each_side_has_the_smallest_type_for_its_own_ids(tmp_path, sizes, bytes_each):
+    with BlockWriter(tmp_path, "train.0", sizes[1], sizes[0]) as block:
+        block.append([[sizes[0] - 1]], [[sizes[1] - 1]])
+    for file in two_vocabularies().files:
+        (tmp_path / file).write_bytes(b"")
+    manifest = Manifest(
+        source_language="en",
+        target_language="de",
+        vocabulary=sizes[1],
+        source_vocabulary=sizes[0],
+        tokenizer="sentencepiece",
+        created_with="test",
+        splits={"train": size_of_split([block.record()])},
+        read_pairs=1,
+    )
+    seal(tmp_path, manifest)
+    train = open_corpus(tmp_path).split("train")
+    assert train.source(0).tolist() == [sizes[0] - 1]
+    assert train.target(0).tolist() == [sizes[1] - 1]
+    assert (train.source(0).itemsize, train.target(0).itemsize) == bytes_each
+
+
+@pytest.mark.parametrize("chosen", [{}, {"lowercase": True}, {"plain_quotes": True}])
+def test_a_corpus_knows_how_its_text_was_written(tmp_path, chosen):
+    corpus = corpus_of_blocks(tmp_path / "c", [[([4], [5])]])
+    changed = msgspec.structs.replace(corpus.manifest, settings={"vocabulary": 9, **chosen})
+    assert Corpus(corpus.path, changed).normalisation() == Normalisation(**chosen)

@@ -52,7 +52,13 @@ def copy_layer(ours, theirs, attentions, norms):
 def reference(model, source, target):
     """Return the logits that torch's layers compute with the weights of `model`."""
     first = model.settings.norm == "pre"
-    options = {"dropout": 0.0, "batch_first": True, "norm_first": first}
+    activation = model.settings.activation
+    options = {
+        "dropout": 0.0,
+        "batch_first": True,
+        "norm_first": first,
+        "activation": activation,
+    }
     sizes = (WIDTH, SETTINGS.heads, SETTINGS.inner)
     names = ("source", "target", "output")
     if model.settings.tied_embeddings:
@@ -79,8 +85,9 @@ def reference(model, source, target):
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("tied", [True, False])
-def test_it_computes_what_the_layers_of_torch_compute(norm, tied):
-    model = small_model(norm=norm, tied_embeddings=tied)
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_it_computes_what_the_layers_of_torch_compute(norm, tied, activation):
+    model = small_model(norm=norm, tied_embeddings=tied, activation=activation)
     with torch.no_grad():  # fresh biases are zero and fresh norms do nothing
         for weight in model.parameters():
             weight.add_(0.1 * torch.randn_like(weight))

@@ -14,8 +14,21 @@ from unisono.models.transformer import build_model
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_parameters_are_those_of_the_real_model(preset, tied, norm):
+@pytest.mark.parametrize("source", [0, 555, 1003])
+def test_parameters_are_those_of_the_real_model(preset, tied, norm, source):
     settings = TransformerSettings(**PRESETS[preset], tied_embeddings=tied, norm=norm)
+    with torch.device("meta"):
+        model = build_model(settings, 1003, source)
+    real = sum(weight.numel() for weight in model.parameters())
+    assert parameter_count(settings, 1003, source) == real
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
+@pytest.mark.parametrize("positions", ["sinusoid", "learned", "rotary"])
+def test_parameters_are_those_of_the_real_model_with_every_choice(activation, positions):
+    settings = TransformerSettings(
+        activation=activation, positions=positions, max_positions=77, decoder_layers=3
+    )
     with torch.device("meta"):
         model = build_model(settings, 1003)
     real = sum(weight.numel() for weight in model.parameters())
@@ -32,7 +45,9 @@ def test_rows_are_the_next_multiple_of_eight(count, rows):
     assert rounded(count) == rows
 
 
-def test_operations_are_those_torch_counts():
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
+@pytest.mark.parametrize("positions", ["sinusoid", "learned", "rotary"])
+def test_operations_are_those_torch_counts(activation, positions):
     settings = TransformerSettings(
         width=32,
         heads=2,
@@ -42,6 +57,9 @@ def test_operations_are_those_torch_counts():
         dropout=0.0,
         attention_dropout=0.0,
         activation_dropout=0.0,
+        activation=activation,
+        positions=positions,
+        max_positions=9,
     )
     model = build_model(settings, 100)
     source, target = torch.ones(5, 7, dtype=torch.long), torch.ones(5, 9, dtype=torch.long)

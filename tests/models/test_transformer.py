@@ -6,12 +6,25 @@ import torch
 
 from models.sample import SETTINGS, VOCABULARY, padded, small_model, words
 from unisono.errors import ConfigError
-from unisono.models.transformer import build_model
+from unisono.models.transformer import build_model, load_model
+
+VARIANTS = {
+    "pre": {},
+    "post": {"norm": "post"},
+    "untied": {"tied_embeddings": False},
+    "gelu": {"activation": "gelu"},
+    "swiglu": {"activation": "swiglu"},
+    "learned": {"positions": "learned", "max_positions": 12},
+    "rotary": {"positions": "rotary"},
+    "rotary post": {"positions": "rotary", "norm": "post", "activation": "swiglu"},
+    "depth scaled": {"initialisation": "depth_scaled", "norm": "post"},
+    "deep": {"encoder_layers": 4, "decoder_layers": 1},
+}
 
 
-@pytest.fixture(params=["pre", "post"])
+@pytest.fixture(params=VARIANTS)
 def model(request):
-    return small_model(norm=request.param)
+    return small_model(**VARIANTS[request.param])
 
 
 def test_word_by_word_is_all_at_once(model):
@@ -106,7 +119,6 @@ def test_whoever_finishes_gets_the_states_behind_the_logits(model):
 
 def test_the_matrix_is_rounded_up_and_the_logits_are_not():
     model = small_model()
-    assert model.rows == 24
     assert model.embeddings["shared"].shape == (24, 16)
     assert model(words(2, 5), words(2, 4)).shape == (2, 4, VOCABULARY)
 
@@ -125,7 +137,9 @@ def test_tied_embeddings_are_one_matrix_and_untied_are_three():
     assert used["output"] == set(range(VOCABULARY))
 
 
-@pytest.mark.parametrize("name", ["dropout", "attention_dropout", "activation_dropout"])
+@pytest.mark.parametrize(
+    "name", ["dropout", "attention_dropout", "activation_dropout", "word_dropout"]
+)
 def test_each_dropout_acts_in_training_and_only_there(name):
     model = small_model(**{name: 0.5})
     source, target = words(2, 5), words(2, 4, seed=4)
@@ -138,10 +152,10 @@ def test_a_sentence_longer_than_any_before_makes_the_table_grow():
     model = small_model()
     with torch.inference_mode():
         model(words(1, 600), words(1, 4))
-    assert model.positions.table.size(0) >= 600
-    assert not model.positions.table.is_inference()
+    assert model.positions.sinusoids.table.size(0) >= 600
+    assert not model.positions.sinusoids.table.is_inference()
     model.train()(words(1, 600), words(1, 4)).sum().backward()
-    assert "positions.table" not in model.state_dict()
+    assert not [name for name in model.state_dict() if name.startswith("positions")]
 
 
 def test_fresh_logits_are_near_unit_size():
@@ -152,5 +166,38 @@ def test_fresh_logits_are_near_unit_size():
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():
-    with pytest.raises(ConfigError, match="3 heads cannot share a width of 16"):
+    with pytest.raises(ConfigError, match="width 16 cannot be split over 3 heads"):
         small_model(heads=3)
+
+
+@pytest.mark.parametrize("choices", VARIANTS.values(), ids=VARIANTS)
+def test_a_model_loaded_from_its_weights_is_the_same(choices):
+    model = small_model(**choices)
+    loaded = load_model(model.settings, VOCABULARY, model.state_dict()).eval()
+    source, target = words(2, 5), words(2, 4, seed=4)
+    assert torch.equal(loaded(source, target), model(source, target))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_source_with_its_own_vocabulary_has_its_own_matrix(tied):
+    settings = msgspec.structs.replace(SETTINGS, tied_embeddings=tied)
+    model = build_model(settings, VOCABULARY, source_vocabulary=45).eval()
+    names = ["source", "shared"] if tied else ["source", "target", "output"]
+    assert {name: matrix.size(0) for name, matrix in model.embeddings.items()} == {
+        name: 48 if name == "source" else 24 for name in names
+    }
+    source, target = torch.tensor([[44, 40, 3]]), words(1, 4, seed=4)
+    logits = model(source, target)
+    assert logits.shape == (1, 4, VOCABULARY)
+    logits.sum().backward()
+    used = {
+        name: set(matrix.grad.abs().sum(1).nonzero().flatten().tolist())
+        for name, matrix in model.embeddings.items()
+    }
+    assert used["source"] == {44, 40, 3}
+    assert used[names[-1]] == set(range(VOCABULARY))
+
+
+def test_a_source_with_the_same_number_of_pieces_still_shares_nothing():
+    model = build_model(SETTINGS, VOCABULARY, source_vocabulary=VOCABULARY)
+    assert set(model.embeddings) == {"source", "shared"}

@@ -6,6 +6,7 @@ from pathlib import Path
 from unisono.config.settings import CorpusSettings, Data, Pair
 from unisono.prepare import prepare_corpus
 
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 WORDS = [
     "the",
     "a",
@@ -32,9 +33,10 @@ def write(path, lines):
     return path
 
 
-def pair(directory, name, source, target):
+def pair(directory, name, source, target, **settings):
     first = write(directory / f"{name}.en", source)
-    return Pair(source=str(first), target=str(write(directory / f"{name}.de", target)))
+    second = write(directory / f"{name}.de", target)
+    return Pair(source=str(first), target=str(second), **settings)
 
 
 def small_data(directory, count=400):
@@ -52,9 +54,13 @@ def corpus_settings(path, **changes):
     )
 
 
-def prepare(data, path, **changes):
-    return list(prepare_corpus(data, corpus_settings(path, **changes)))
+def prepare(data, path, *, workers=1, **changes):
+    return list(prepare_corpus(data, corpus_settings(path, **changes), workers=workers))
 
 
 def names(directory):
     return sorted(entry.name for entry in Path(directory).iterdir())
+
+
+def content(directory):
+    return {path.name: path.read_bytes() for path in Path(directory).iterdir()}

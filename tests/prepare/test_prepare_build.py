@@ -6,15 +6,22 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from preparing import corpus_settings, names, pair, prepare, sentences, small_data, write
+from preparing import (
+    SHARED,
+    corpus_settings,
+    names,
+    pair,
+    prepare,
+    sentences,
+    small_data,
+    write,
+)
 
 from unisono.config.settings import Data, Pair
 from unisono.corpus import open_corpus
 from unisono.errors import ConfigError, DataError
-from unisono.prepare import build, prepare_corpus
+from unisono.prepare import prepare_corpus
 from unisono.text.normalise import normalise
-
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
 
 def changed(data, **changes):
@@ -22,7 +29,7 @@ def changed(data, **changes):
 
 
 def text_of(corpus, split):
-    pairs, tokenizer = corpus.split(split), corpus.tokenizer()
+    pairs, tokenizer = corpus.split(split), corpus.tokenizers().source
     source, target = pairs.pairs(range(len(pairs)))
     return list(zip(tokenizer.decode(source), tokenizer.decode(target), strict=True))
 
@@ -96,7 +103,7 @@ def test_held_out_sets_keep_their_original_lines_and_lose_empty_pairs_on_both_si
     assert valid.target_text() == ["eins", "drei", "vier"]
     assert len(valid) == 3
     assert corpus.manifest.dropped["empty in valid"].count == 2
-    tokenizer = corpus.tokenizer()
+    tokenizer = corpus.tokenizers().source
     assert tokenizer.encode([normalise(line) for line in kept]) == [
         valid.source(index).tolist() for index in range(3)
     ]
@@ -139,26 +146,44 @@ def test_the_manifest_describes_the_inputs_without_their_directories(tmp_path):
 def test_progress_runs_through_the_stages_to_the_end_of_each(tmp_path):
     told = prepare(small_data(tmp_path / "text"), tmp_path / "corpus")
     stages = [(stage, list(group)) for stage, group in groupby(told, lambda p: p.stage)]
-    assert [stage for stage, _ in stages] == ["reading", "learning pieces", "encoding"]
+    assert [stage for stage, _ in stages] == [
+        "reading",
+        "reading a sample",
+        "learning pieces",
+        "encoding",
+    ]
     for _, group in stages:
         done = [progress.done for progress in group]
         assert done == sorted(done)
         assert done[-1] == group[-1].total
 
 
-def test_pieces_are_learnt_from_a_bounded_even_sample(tmp_path, monkeypatch):
+@pytest.mark.parametrize("joint", [True, False])
+def test_pieces_are_learnt_from_a_bounded_even_sample_of_all_sources(tmp_path, joint):
     data = small_data(tmp_path / "text")
-    late = ["ж" if number == 399 else "x" for number in range(400)]
-    early = ["ж" if number == 0 else "x" for number in range(400)]
-    monkeypatch.setattr(build, "LEARNING_LINES", 100)
-    known = {}
-    for name, extra in (("late", late), ("early", early)):
-        source = [f"{s} {e}" for s, e in zip(sentences(400, 1), extra, strict=True)]
-        train = pair(tmp_path, name, source, sentences(400, 2))
-        prepare(changed(data, train=[train]), tmp_path / f"corpus-{name}")
-        tokenizer = open_corpus(tmp_path / f"corpus-{name}").tokenizer()
-        known[name] = tokenizer.decode(tokenizer.encode(["ж"])) == ["ж"]
-    assert known == {"late": False, "early": True}
+    # Of 4,000 pairs every eighth is taken, counted through all sources.
+    marks = {"б": 0, "г": 8, "д": 1600, "ж": 1, "л": 7, "ц": 1601}
+    source = sentences(4000, 1)
+    for mark, place in marks.items():
+        source[place] += f" {mark}"
+    target = sentences(4000, 2)
+    parts = [slice(0, 1001), slice(1001, 1003), slice(1003, 4000)]
+    train = [
+        pair(tmp_path, f"part{number}", source[part], target[part])
+        for number, part in enumerate(parts)
+    ]
+    path = tmp_path / "corpus"
+    prepare(changed(data, train=train), path, joint=joint, learning_lines=1000)
+    corpus = open_corpus(path, verify=True)
+    pieces = corpus.tokenizers().source
+    known = [mark for mark in marks if 1 not in pieces.encode([mark])[0]]
+    assert known == ["б", "г", "д"]
+    manifest = corpus.manifest
+    assert manifest.learning.algorithm == "bpe"
+    assert manifest.learning.lines == 1000
+    assert manifest.splits["train"].source_unknown == 3
+    assert ("pieces.model" in names(path)) is joint
+    assert corpus.tokenizers().joint is joint
 
 
 def lines_of(path):
@@ -185,7 +210,7 @@ def test_multi30k_is_cleaned_as_by_brute_force(tmp_path):
         for source, target in dict.fromkeys(train)
         if source and target and source != target and not {source, target} & secret
     ]
-    sides = [corpus.tokenizer().encode(side) for side in zip(*kept, strict=True)]
+    sides = [corpus.tokenizers().source.encode(side) for side in zip(*kept, strict=True)]
     lengths = [sorted(map(len, ids)) for ids in zip(*sides, strict=True)]
     expected = [
         pair for pair, (a, b) in zip(kept, lengths, strict=True) if b <= min(200, 4 * a)
@@ -288,5 +313,5 @@ def test_stopping_in_the_middle_leaves_nothing(tmp_path):
 
 def test_a_corpus_in_a_place_that_cannot_be_written_is_explained(tmp_path):
     data = small_data(tmp_path / "text")
-    with pytest.raises(ConfigError, match="cannot be written"):
+    with pytest.raises(DataError, match="cannot be written"):
         prepare(data, Path(data.valid.source) / "corpus")

@@ -11,7 +11,7 @@ from preparing import names, prepare, small_data
 import unisono
 from unisono.corpus import open_corpus
 from unisono.errors import DataError
-from unisono.prepare.lock import only_one, remove_leftovers
+from unisono.prepare.leftovers import remove_leftovers
 
 PREPARE = textwrap.dedent("""
     import sys
@@ -85,14 +85,3 @@ def test_only_the_leftovers_of_this_corpus_are_removed(tmp_path):
         (tmp_path / name / "inside").mkdir(parents=True)
     remove_leftovers(tmp_path / "a")
     assert names(tmp_path) == [".tmp-a-9-5", ".tmp-a-b-5", ".tmp-b-1", "a"]
-
-
-def test_the_lock_is_free_again_after_an_error(tmp_path):
-    with pytest.raises(ValueError, match="inside"), only_one(tmp_path / "a"):
-        raise ValueError("inside")
-    with only_one(tmp_path / "a"):
-        with pytest.raises(DataError, match="another process"), only_one(tmp_path / "a"):
-            pass
-        with only_one(tmp_path / "b"):
-            pass
-    assert names(tmp_path) == []

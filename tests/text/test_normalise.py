@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.text.normalise import normalise, normalise_lines
+from unisono.text.normalise import Normalisation, normalise, normalise_lines
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,51 @@ def test_normalising_twice_changes_nothing(line):
 @given(st.lists(st.text(st.characters(exclude_characters="\n"))))
 def test_many_lines_at_once_are_the_same_as_one_by_one(lines):
     assert normalise_lines(lines) == [normalise(line) for line in lines]
+
+
+def line_with(**options):
+    """Return the normalisation of one line with these options."""
+    return lambda line: Normalisation(**options)([line])[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("„So“, sagte er, “so” ‟x”", '"So", sagte er, "so" "x"'),
+        ("« oui » ‹non› »ja«", '" oui " \'non\' "ja"'),
+        ("it’s ‘one’ ‚zwei‘ ‛x", "it's 'one' 'zwei' 'x"),
+        ("5′ 3″ `a´", "5′ 3″ `a´"),
+        ("Groß", "Groß"),
+    ],
+)
+def test_quotes_are_plain_only_if_asked(line, expected):
+    assert line_with(plain_quotes=True)(line) == expected
+    assert line_with()(line) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Über  GROẞ Straße", "über groß straße"),
+        ("ΟΔΟΣ ΣΑΣ", "οδος σας"),
+        ("I\u0307", "i\u0307"),
+        ("„Ja“", "„ja“"),
+        ("\u0391\u0342", "\u1fb6"),  # which have no capital in one
+    ],
+)
+def test_text_is_in_lower_case_only_if_asked(line, expected):
+    assert line_with(lowercase=True)(line) == expected
+    assert line_with()(line) != expected
+
+
+LINES = st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])))
+
+
+@given(LINES, st.booleans(), st.booleans())
+def test_options_keep_the_promises_of_plain_normalisation(lines, plain_quotes, lowercase):
+    normalisation = Normalisation(plain_quotes, lowercase)
+    once = normalisation(lines)
+    assert len(once) == len(lines)
+    assert normalisation(once) == once
+    assert normalise_lines(once) == once
+    assert once == [line for one in lines for line in normalisation([one])]

@@ -46,7 +46,7 @@ def test_the_newest_is_found_by_step_not_by_name(tmp_path):
 def test_pruning_keeps_the_newest_and_the_best(tmp_path):
     for step in (1, 2, 3, 4, 5):
         write(tmp_path, step)
-    checkpoint.prune(tmp_path, keep=2, best="step-0000002")
+    checkpoint.prune(tmp_path, keep=2, needed={"step-0000002"})
     left = sorted(path.name for path in tmp_path.iterdir())
     assert left == ["step-0000002", "step-0000004", "step-0000005"]
 

@@ -6,20 +6,22 @@ import torch
 from models.sample import SETTINGS
 from unisono.models.transformer import build_model
 from unisono.text.byte_pieces import BytePieces
+from unisono.text.normalise import Normalisation
+from unisono.text.tokenizer import Tokenizers
 from unisono.translate.settings import Decoding
 from unisono.translate.translator import Translator
 
+TOKENIZERS = Tokenizers(*[BytePieces()] * 2)
 LINES = ["to be or not to be", "", "a", "that is the question", "   ", "\u200b", "Ünïcödé"]
 
 
 def translator(**choices):
     torch.manual_seed(5)
-    tokenizer = BytePieces()
-    model = build_model(SETTINGS, tokenizer.size).eval()
+    model = build_model(SETTINGS, BytePieces.size).eval()
     with torch.no_grad():
         model.embeddings["shared"].mul_(2.0)
     decoding = Decoding(beam=2, max_ratio=1.0, max_extra=3)
-    return Translator(model, tokenizer, decoding, **choices)
+    return Translator(model, TOKENIZERS, decoding, **choices)
 
 
 def test_every_line_gets_its_translation_in_its_place():
@@ -37,7 +39,7 @@ def test_batches_of_any_size_translate_the_same():
 
 
 def test_empty_lines_stay_empty_and_do_not_touch_the_model():
-    broken = Translator(None, BytePieces())
+    broken = Translator(None, TOKENIZERS)
     assert broken.translate(["", "  ", "\t\u200b"]) == ["", "", ""]
     assert broken.translate([]) == []
 
@@ -54,7 +56,7 @@ def test_a_stream_gives_what_a_list_gives_and_reads_no_further_than_it_must():
     stream = streaming.translate_stream(lines(), batch_lines=2)
     first = next(stream)
     assert read == LINES[:2]
-    assert [first, *stream] == streaming.translate(LINES)
+    assert [line.text for line in [first, *stream]] == streaming.translate(LINES)
 
 
 def test_a_long_line_is_cut_into_even_chunks_and_nothing_is_lost():
@@ -62,6 +64,8 @@ def test_a_long_line_is_cut_into_even_chunks_and_nothing_is_lost():
     line = "abcdefghijklmnopqrstu"  # 21 bytes: 7 + 7 + 7, not 8 + 8 + 5
     chunks = ["abcdefg", "hijklmn", "opqrstu"]
     assert short.translate([line]) == [" ".join(short.translate(chunks))]
+    parts = [translation.parts for translation in short.translations([line, "ab", ""])]
+    assert parts == [3, 1, 0]
 
 
 @pytest.mark.parametrize("max_pieces", [1, 7, 21, 22])
@@ -77,3 +81,20 @@ def test_the_longest_lines_come_first_and_fit_the_budget():
     lengths = [3, 9, 1, 4, 4, 10]
     batches = list(translator(tokens_per_batch=12)._batches(lengths))
     assert batches == [[5], [1], [3, 4, 0], [2]]
+
+
+@pytest.mark.parametrize(
+    ("line", "written", "choices"),
+    [
+        ("„to be“ or ’not’", "\"to be\" or 'not'", {"plain_quotes": True}),
+        ("ẞẞẞ", "ßßß", {"lowercase": True}),
+    ],
+)
+def test_lines_are_written_as_the_model_learnt_them(line, written, choices):
+    as_it_is, expected = translator().translate([line, written])
+    normalised = translator(normalisation=Normalisation(**choices))
+    assert normalised.translate([line]) == [expected] != [as_it_is]
+
+
+def test_a_line_feed_inside_a_line_is_a_space():
+    assert translator().translate(["a\nb", "c"]) == translator().translate(["a b", "c"])

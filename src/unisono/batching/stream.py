@@ -3,11 +3,12 @@
 import queue
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from unisono.batching.collate import Batch, collate, nothing_to_learn
 from unisono.batching.plan import EpochPlan, StepPlan, plan_epoch
 from unisono.batching.settings import Budget
+from unisono.batching.sources import Source
 from unisono.corpus.reader import Split
 
 AHEAD = 8
@@ -32,6 +33,7 @@ class Stream:
     seed: int
     rank: int = 0
     size: int = 1
+    _planned: dict[int, EpochPlan] = field(default_factory=dict, repr=False, compare=False)
 
     def updates_per_epoch(self) -> int:
         """Return how many updates one pass over the corpus makes."""
@@ -50,8 +52,19 @@ class Stream:
             epoch, position = epoch + 1, 0
 
     def _plan(self, epoch: int) -> EpochPlan:
-        lengths = self.split.source_lengths, self.split.target_lengths
-        return plan_epoch(*lengths, self.budget, seed=self.seed, epoch=epoch)
+        plan = self._planned.get(epoch)
+        if plan is None:
+            lengths = self.split.source_lengths, self.split.target_lengths
+            plan = plan_epoch(
+                *lengths,
+                self.budget,
+                seed=self.seed,
+                epoch=epoch,
+                sources=[Source(block.pairs, block.weight) for block in self.split.blocks],
+            )
+            self._planned.clear()
+            self._planned[epoch] = plan
+        return plan
 
     def _batches(self, step: StepPlan) -> tuple[Batch, ...]:
         mine = step.share(self.rank, self.size)

@@ -1,6 +1,6 @@
 """The files of a bundle, format 1. No torch here.
 
-A bundle is a directory. `manifest.json` holds size and SHA-256 of the other three files.
+A bundle is a directory. `manifest.json` holds size and SHA-256 of all other files.
 """
 
 from pathlib import Path
@@ -11,29 +11,42 @@ import msgspec
 from unisono import atomic
 from unisono.errors import DataError
 from unisono.models.settings import TransformerSettings
+from unisono.text.tokenizer import pieces_files
 from unisono.translate.settings import Decoding
 
 FORMAT = 1
-DESCRIPTION, WEIGHTS, PIECES = "bundle.json", "model.safetensors", "pieces.model"
-MANIFEST = "manifest.json"
+DESCRIPTION, WEIGHTS, MANIFEST = "bundle.json", "model.safetensors", "manifest.json"
+
+_FILES = [{DESCRIPTION, WEIGHTS, *pieces_files(joint=joint)} for joint in (True, False)]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model is: `bundle.json`. Fields that a reader does not know are skipped."""
+    """What the model is: `bundle.json`. Fields that a reader does not know are skipped.
+
+    `source_vocabulary` is 0 if source and target share `vocabulary`.
+    """
 
     format: int = FORMAT
     created_with: str
     model: TransformerSettings
     vocabulary: Annotated[int, msgspec.Meta(ge=4)]
+    source_vocabulary: Annotated[int, msgspec.Meta(ge=0)] = 0
     tokenizer: str
+    plain_quotes: bool = False
+    lowercase: bool = False
     max_pieces: Annotated[int, msgspec.Meta(ge=1)]
     source_language: str
     target_language: str
     decoding: Decoding
     step: Annotated[int, msgspec.Meta(ge=0)]
     scores: dict[str, float] = {}
+
+    @property
+    def joint(self) -> bool:
+        """Say whether source and target share their pieces."""
+        return not self.source_vocabulary
 
 
 class _Versioned(msgspec.Struct, frozen=True):
@@ -49,7 +62,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def manifest_of(directory: Path) -> Manifest:
     """Return the manifest that the files in `directory` deserve."""
-    names = (DESCRIPTION, WEIGHTS, PIECES)
+    names = sorted(path.name for path in directory.iterdir() if path.name != MANIFEST)
     return Manifest(FORMAT, {name: atomic.written(directory / name) for name in names})
 
 
@@ -67,7 +80,7 @@ def verify(directory: Path) -> None:
             fix="name the `bundle` directory of a finished run",
         )
     files = read(directory / MANIFEST, Manifest).files
-    if set(files) != {DESCRIPTION, WEIGHTS, PIECES}:
+    if set(files) not in _FILES:
         raise damaged(directory / MANIFEST, f"it lists {', '.join(sorted(files))}")
     for name, entry in files.items():
         if how := atomic.difference(directory / name, entry):

@@ -9,7 +9,6 @@ from safetensors.torch import load_file
 
 from unisono.bundle.format import (
     DESCRIPTION,
-    PIECES,
     WEIGHTS,
     Description,
     damaged,
@@ -19,8 +18,9 @@ from unisono.bundle.format import (
 from unisono.errors import ConfigError
 from unisono.models.size import parameter_count
 from unisono.models.transformer import TransformerModel, load_model, weight_shapes
-from unisono.text.load import load_tokenizer
-from unisono.text.tokenizer import Tokenizer
+from unisono.text.load import load_tokenizers
+from unisono.text.normalise import Normalisation
+from unisono.text.tokenizer import Tokenizers, pieces_files
 from unisono.translate.settings import Decoding
 from unisono.translate.translator import Translator
 
@@ -31,23 +31,26 @@ class Bundle:
 
     path: Path
     description: Description
-    tokenizer: Tokenizer
+    tokenizers: Tokenizers
 
     def model(self, device: torch.device | str = "cpu") -> TransformerModel:
         """Return the model on `device`, ready to translate."""
         weights = load_file(self.path / WEIGHTS, device=str(device))
-        described = self.description
-        return load_model(described.model, described.vocabulary, weights).train(False)
+        about = self.description
+        model = load_model(about.model, about.vocabulary, weights, about.source_vocabulary)
+        return model.train(False)
 
     def translator(
         self, device: torch.device | str = "cpu", decoding: Decoding | None = None
     ) -> Translator:
         """Return what translates lines, by default as the bundle advises."""
+        about = self.description
         return Translator(
             self.model(device),
-            self.tokenizer,
-            decoding or self.description.decoding,
-            max_pieces=self.description.max_pieces,
+            self.tokenizers,
+            decoding or about.decoding,
+            normalisation=Normalisation(about.plain_quotes, about.lowercase),
+            max_pieces=about.max_pieces,
         )
 
 
@@ -60,23 +63,31 @@ def open_bundle(path: Path) -> Bundle:
     verify(path)
     description = read(path / DESCRIPTION, Description)
     _check_weights(path / WEIGHTS, description)
-    tokenizer = load_tokenizer(description.tokenizer, path / PIECES)
-    if tokenizer.size != description.vocabulary:
-        raise damaged(
-            path / PIECES,
-            f"it has {tokenizer.size} pieces, the model {description.vocabulary}",
-        )
-    return Bundle(path, description, tokenizer)
+    return Bundle(path, description, _tokenizers(path, description))
+
+
+def _tokenizers(path: Path, about: Description) -> Tokenizers:
+    # Before they are loaded: the other kind of bundle has other files.
+    for name in pieces_files(joint=about.joint):
+        if not (path / name).is_file():
+            raise damaged(path / name, "it is not there")
+    tokenizers = load_tokenizers(about.tokenizer, path, joint=about.joint)
+    sides = (tokenizers.source, tokenizers.target)
+    rows = (about.source_vocabulary or about.vocabulary, about.vocabulary)
+    for name, side, words in zip(pieces_files(joint=about.joint), sides, rows, strict=True):
+        if side.size != words:
+            raise damaged(path / name, f"it has {side.size} pieces, the model {words}")
+    return tokenizers
 
 
 def _check_weights(path: Path, description: Description) -> None:
-    settings, vocabulary = description.model, description.vocabulary
+    sizes = description.model, description.vocabulary, description.source_vocabulary
     # Before shapes are worked out: absurd settings would take forever over it.
-    needed = 4 * parameter_count(settings, vocabulary)
+    needed = 4 * parameter_count(*sizes)
     if needed > path.stat().st_size:
         raise damaged(path, f"it is smaller than the {needed} bytes its settings imply")
     try:
-        shapes = weight_shapes(settings, vocabulary)
+        shapes = weight_shapes(*sizes)
         found = _shapes(path)
     except (ConfigError, SafetensorError) as error:
         raise damaged(path, str(error)) from error

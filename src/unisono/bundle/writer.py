@@ -11,7 +11,6 @@ from unisono import __version__, atomic
 from unisono.bundle.format import (
     DESCRIPTION,
     MANIFEST,
-    PIECES,
     WEIGHTS,
     Description,
     as_json,
@@ -19,6 +18,8 @@ from unisono.bundle.format import (
 )
 from unisono.errors import DataError
 from unisono.models.transformer import TransformerModel
+from unisono.text.normalise import Normalisation
+from unisono.text.tokenizer import Tokenizers
 from unisono.translate.settings import Decoding
 
 
@@ -26,8 +27,8 @@ def write_bundle(
     path: Path,
     *,
     model: TransformerModel,
-    tokenizer_file: Path,
-    tokenizer_kind: str,
+    tokenizers: Tokenizers,
+    normalisation: Normalisation,
     source_language: str,
     target_language: str,
     decoding: Decoding,
@@ -46,7 +47,10 @@ def write_bundle(
         created_with=f"unisono {__version__}",
         model=model.settings,
         vocabulary=model.vocabulary,
-        tokenizer=tokenizer_kind,
+        source_vocabulary=model.source_vocabulary,
+        tokenizer=tokenizers.kind,
+        plain_quotes=normalisation.plain_quotes,
+        lowercase=normalisation.lowercase,
         max_pieces=max_pieces,
         source_language=source_language,
         target_language=target_language,
@@ -57,20 +61,21 @@ def write_bundle(
     new = path.with_name(f"{path.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     with atomic.new_directory(new) as directory:
-        _fill(directory, description, model, tokenizer_file)
+        _fill(directory, description, model, tokenizers)
     _put_in_place(new, path)
     return description
 
 
 def _fill(
-    directory: Path, description: Description, model: TransformerModel, tokenizer_file: Path
+    directory: Path, description: Description, model: TransformerModel, tokenizers: Tokenizers
 ) -> None:
     weights = {
         name: weight.detach().to("cpu", torch.float32).contiguous()
         for name, weight in model.state_dict().items()
     }
     save_file(weights, directory / WEIGHTS)
-    shutil.copyfile(tokenizer_file, directory / PIECES)
+    for name, content in tokenizers.files.items():
+        atomic.write_bytes(directory / name, content)
     atomic.write_bytes(directory / DESCRIPTION, as_json(description))
     atomic.write_bytes(directory / MANIFEST, as_json(manifest_of(directory)))
 

@@ -16,6 +16,7 @@ VERBS = {
     "show": "say what a corpus, run, checkpoint or bundle is",
     "train": "train a model: alone, or under torchrun",
     "launch": "start training on several processes",
+    "average": "average checkpoints into a bundle",
     "report": "answer the eleven questions about a run",
     "translate": "translate standard input to standard output",
     "score": "compute BLEU of a translation",

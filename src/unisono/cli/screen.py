@@ -13,6 +13,7 @@ from unisono.config.settings import Settings
 from unisono.records.events import (
     AnyEvent,
     Ended,
+    RolledBack,
     Saved,
     Started,
     StepTaken,
@@ -23,7 +24,7 @@ from unisono.records.events import (
 from unisono.units import amount_of_bytes, duration, seconds_of
 
 LINE_EVERY_SECONDS = 10.0
-WIDE = 125  # columns that the whole line and the bar need
+WIDE = 132  # columns that the whole line and the bar need
 WINDOW = 50
 
 ENDINGS = {
@@ -51,7 +52,8 @@ class Screen:
         self._shown = True
         self._last_line = 0.0
         self._recent: deque[StepTaken] = deque(maxlen=WINDOW)
-        self._began, self._first_step = time.monotonic(), 0
+        self._began = time.monotonic()
+        self._paced_from = self._began, 0  # a moment, and the step the run was at
         self._updates_per_epoch = 0
 
     def __enter__(self) -> "Screen":
@@ -77,10 +79,13 @@ class Screen:
         elif isinstance(event, StepTaken):
             self._show_step(event)
         else:
+            if isinstance(event, RolledBack):
+                self._paced_from = time.monotonic(), event.to_step
             self._say(_sentence(event))
 
     def _show_start(self, event: Started) -> None:
-        self._began, self._first_step = time.monotonic(), event.step
+        self._began = time.monotonic()
+        self._paced_from = self._began, event.step
         self._updates_per_epoch = event.updates_per_epoch
         where = f"{event.size} process{'es' if event.size > 1 else ''} on {event.device}"
         self._say(
@@ -113,7 +118,7 @@ class Screen:
         if whole:
             parts.append(f"ppl {math.exp(min(event.loss, 30.0)):.1f}")
         parts.append(f"lr {event.learning_rate:.2e}")
-        parts.append(f"{tokens / seconds:,.0f} tokens/s")
+        parts.append(f"{tokens / seconds:,.0f} {'target ' if whole else ''}tokens/s")
         if whole:
             parts.append(f"{duration(seconds)}/step")
         return "  ".join([*parts, *([f"{duration(left)} left"] if left else [])])
@@ -129,15 +134,16 @@ class Screen:
         return min(1.0, max(shares))
 
     def _seconds_left(self, event: StepTaken) -> float:
-        limits, elapsed = self._settings.train, time.monotonic() - self._began
-        pace = elapsed / max(1, event.step - self._first_step)
+        limits, now = self._settings.train, time.monotonic()
+        moment, step = self._paced_from
+        pace = (now - moment) / max(1, event.step - step)
         ends = []
         if limits.max_steps:
             ends.append((limits.max_steps - event.step) * pace)
         if limits.max_epochs and self._updates_per_epoch:
             ends.append((limits.max_epochs * self._updates_per_epoch - event.step) * pace)
         if limits.max_time:
-            ends.append(seconds_of(limits.max_time) - elapsed)
+            ends.append(seconds_of(limits.max_time) - (now - self._began))
         return max(0.0, min(ends, default=0.0))
 
     def _say(self, text: str) -> None:
@@ -158,6 +164,8 @@ def _sentence(event: AnyEvent) -> str:
         return f"saved {event.name} ({size}) in {took}"
     if isinstance(event, Warned):
         return f"warning: {event.message}"
+    if isinstance(event, RolledBack):
+        return f"warning: at step {event.step:,} {event.message}"
     if isinstance(event, Tested):
         return (
             f"test set, best checkpoint (step {event.step:,}): BLEU {event.bleu:.2f}  "

@@ -12,6 +12,8 @@ from unisono.cli.options import PathType
 from unisono.errors import DataError
 from unisono.records.layout import RunDirectory
 
+CUTS_TOLD = 5
+
 
 @click.command()
 @click.option(
@@ -37,7 +39,8 @@ def translate(
     """Translate standard input to standard output, line by line.
 
     The output has as many lines as the input, in the same order; an empty line gives an
-    empty line.
+    empty line. A line longer than the model was trained for is translated in parts, and
+    standard error tells which.
     """
     from unisono.bundle.reader import open_bundle
     from unisono.comm.join import pick_device
@@ -47,9 +50,25 @@ def translate(
     given = {name: value for name, value in changes.items() if value is not None}
     decoding = msgspec.structs.replace(bundle.description.decoding, **given)
     translator = bundle.translator(pick_device(device), decoding=decoding)
-    for line in translator.translate_stream(_lines(), batch_lines=batch_lines):
-        sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+    cut = 0
+    stream = translator.translate_stream(_lines(), batch_lines=batch_lines)
+    for number, line in enumerate(stream, start=1):
+        sys.stdout.buffer.write(line.text.encode("utf-8") + b"\n")
         sys.stdout.buffer.flush()
+        if line.parts > 1:
+            cut += 1
+            _tell_of_cut(cut, number, line.parts, translator.max_pieces)
+    if cut > CUTS_TOLD:
+        _say(f"{cut:,} lines in all were longer than {translator.max_pieces} pieces")
+
+
+def _tell_of_cut(cut: int, number: int, parts: int, longest: int) -> None:
+    if cut <= CUTS_TOLD:
+        _say(f"line {number} was longer than {longest} pieces; translated in {parts} parts")
+
+
+def _say(message: str) -> None:
+    click.echo(f"note: {message}", err=True)
 
 
 def bundle_at(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from unisono.config.settings import Data, Pair, Settings
 from unisono.errors import ConfigError
+from unisono.models.settings import check_choices
 from unisono.schedules.cosine import Cosine
 from unisono.schedules.linear import Linear
 from unisono.units import seconds_of
@@ -71,18 +72,17 @@ def _check_pieces(settings: Settings, where: str) -> None:
 
 
 def _check_model(settings: Settings, where: str) -> None:
-    width, heads = settings.model.width, settings.model.heads
-    if width % heads:
+    model, longest, decoding = settings.model, settings.corpus.max_pieces, settings.decoding
+    check_choices(model, where=f"{where} [model]")
+    translation = int(decoding.max_ratio * longest) + decoding.max_extra
+    needed = max(longest, translation) + 1
+    if model.positions == "learned" and model.max_positions < needed:
         raise ConfigError(
-            f"width {width} cannot be split over {heads} heads",
-            where=f"{where} [model]",
-            fix=f"make `width` a multiple of {heads}, or change `heads`",
-        )
-    if width % 2:
-        raise ConfigError(
-            f"width {width} is odd; positions need sine and cosine",
-            where=f"{where} [model] width",
-            fix=f"set `width = {width + 1}`",
+            f"{model.max_positions} learned positions are too few: sentences have up to "
+            f"{longest + 1} tokens, and translations of them may grow to {translation + 1}",
+            where=f"{where} [model] max_positions",
+            fix=f"set `max_positions = {needed}` or more, or lower `corpus.max_pieces`, "
+            "`decoding.max_ratio` or `decoding.max_extra`",
         )
 
 

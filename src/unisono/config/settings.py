@@ -54,7 +54,7 @@ class CorpusSettings(Table, frozen=True):
     joint: bool = True
     pieces: Literal["bpe", "unigram"] = "bpe"
     byte_fallback: bool = False
-    character_coverage: Annotated[float, msgspec.Meta(gt=0.9, le=1)] = 1.0
+    character_coverage: Annotated[float, msgspec.Meta(ge=0.98, le=1)] = 1.0
     learning_lines: Annotated[int, msgspec.Meta(ge=1000)] = 1_000_000
     pieces_model: str = ""
     target_pieces_model: str = ""
@@ -75,6 +75,10 @@ class Training(Table, frozen=True):
 
     label_smoothing: Share = 0.1
     clip_norm: NotNegative = 0.0
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    tf32: bool = False
+    average: Share = 0.0
+    guard: bool = True
     max_steps: Count = 0
     max_epochs: Count = 0
     max_time: str = ""

@@ -8,9 +8,9 @@ Side = Literal["source", "target"]
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-PIECES = "pieces.model"
 SIDES: tuple[Side, Side] = ("source", "target")
 OFFSET_TYPE = np.dtype("<i8")
+HASH_TYPE = np.dtype("<u8")
 
 
 def ids_file(block: str, side: Side) -> str:
@@ -21,6 +21,11 @@ def ids_file(block: str, side: Side) -> str:
 def offsets_file(block: str, side: Side) -> str:
     """Name the file that says where in the ids each sentence begins, and the last ends."""
     return f"{block}.{side}.offsets"
+
+
+def hashes_file(block: str) -> str:
+    """Name the file of a training block's hashes, one for the text of each pair."""
+    return f"{block}.hashes"
 
 
 def text_file(split: str, side: Side) -> str:

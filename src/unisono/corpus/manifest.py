@@ -1,13 +1,15 @@
 """What a corpus says about itself: `manifest.json`, written last."""
 
 import hashlib
+from collections.abc import Iterable
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from unisono.atomic import Written
-from unisono.corpus.layout import FORMAT, MANIFEST
+from unisono.corpus.layout import FORMAT, MANIFEST, Side
 from unisono.errors import DataError
 
 
@@ -24,21 +26,37 @@ class TextFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """Two text files, line by line translations of each other."""
+    """Two text files, line by line translations of each other.
+
+    If `columns` names two columns of one file, it is recorded on both sides, but its bytes
+    only on the source side.
+    """
 
     split: str
     source: TextFile
     target: TextFile
+    columns: list[int] = []
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """What one pair of inputs became. `text_bytes` counts the kept text of both sides."""
+    """What one pair of inputs became: `pairs` of `read_pairs`.
+
+    `text_bytes` counts the kept text of both sides. `weight` is how often a pass takes each
+    pair. `source_lengths` counts sentences by their pieces: of 1 to 10, of 11 to 20 and so
+    on. Of the tokens `source_unknown` are unknown.
+    """
 
     name: str
     pairs: int
     source_tokens: int
     target_tokens: int
     text_bytes: int = 0
+    read_pairs: int = 0
+    weight: float = 1.0
+    source_unknown: int = 0
+    target_unknown: int = 0
+    source_lengths: list[int] = []
+    target_lengths: list[int] = []
 
 
 class SplitSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +66,11 @@ class SplitSize(msgspec.Struct, frozen=True, kw_only=True):
     source_tokens: int
     target_tokens: int
     text_bytes: int = 0
+    read_pairs: int = 0
+    source_unknown: int = 0
+    target_unknown: int = 0
+    source_lengths: list[int] = []
+    target_lengths: list[int] = []
     blocks: list[Block]
 
 
@@ -58,25 +81,49 @@ class Dropped(msgspec.Struct, frozen=True):
     examples: list[tuple[str, str]]
 
 
+class Learning(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the pieces come from: learnt by "bpe" or "unigram" from `lines` lines of a sample,
+    or "given" as model files with the hashes `models`.
+    """
+
+    algorithm: str = ""
+    lines: int = 0
+    models: list[str] = []
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about a corpus but the text itself.
 
-    `read_pairs` is the sum of the pairs of all splits and of all that were dropped.
+    `source_vocabulary` is 0 if both languages share the pieces of `vocabulary`; otherwise that
+    is the target's alone. `read_pairs` is the sum of the pairs of all splits and of all that
+    were dropped. `first_pairs` are the first of the training set as text, clipped.
     """
 
     format: int = FORMAT
     source_language: str
     target_language: str
     vocabulary: int
+    source_vocabulary: int = 0
     tokenizer: str
     created_with: str
     inputs: list[Input] = []
     splits: dict[str, SplitSize]
     read_pairs: int
     dropped: dict[str, Dropped] = {}
+    learning: Learning = Learning()
+    first_pairs: list[tuple[str, str]] = []
     settings: dict[str, Any] = {}
     files: dict[str, Written] = {}
     fingerprint: str = ""
+
+    @property
+    def joint(self) -> bool:
+        """Say whether both languages share their pieces."""
+        return not self.source_vocabulary
+
+    def vocabulary_of(self, side: Side) -> int:
+        """Return the number of pieces of one language."""
+        return (side == "source" and self.source_vocabulary) or self.vocabulary
 
 
 def size_of_split(blocks: list[Block]) -> SplitSize:
@@ -86,8 +133,17 @@ def size_of_split(blocks: list[Block]) -> SplitSize:
         source_tokens=sum(block.source_tokens for block in blocks),
         target_tokens=sum(block.target_tokens for block in blocks),
         text_bytes=sum(block.text_bytes for block in blocks),
+        read_pairs=sum(block.read_pairs for block in blocks),
+        source_unknown=sum(block.source_unknown for block in blocks),
+        target_unknown=sum(block.target_unknown for block in blocks),
+        source_lengths=_added(block.source_lengths for block in blocks),
+        target_lengths=_added(block.target_lengths for block in blocks),
         blocks=blocks,
     )
+
+
+def _added(counts: Iterable[list[int]]) -> list[int]:
+    return [sum(column) for column in zip_longest(*counts, fillvalue=0)]
 
 
 def fingerprint_of(files: dict[str, Written]) -> str:

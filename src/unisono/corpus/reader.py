@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from unisono.atomic import difference
 from unisono.corpus.layout import (
     OFFSET_TYPE,
-    PIECES,
     SIDES,
     Side,
     id_type,
@@ -22,8 +21,9 @@ from unisono.corpus.layout import (
 )
 from unisono.corpus.manifest import Block, Manifest, fingerprint_of, read_manifest
 from unisono.errors import DataError, suggest
-from unisono.text.load import load_tokenizer
-from unisono.text.tokenizer import Tokenizer
+from unisono.text.load import load_tokenizers
+from unisono.text.normalise import Normalisation
+from unisono.text.tokenizer import Tokenizers, pieces_files
 
 _AGAIN = "remove the directory and prepare the corpus again"
 
@@ -40,9 +40,18 @@ class Corpus:
         """Return the hash that tells this corpus from any other."""
         return self.manifest.fingerprint
 
-    def tokenizer(self) -> Tokenizer:
-        """Load the tokenizer the corpus was encoded with."""
-        return load_tokenizer(self.manifest.tokenizer, self.path / PIECES)
+    def tokenizers(self) -> Tokenizers:
+        """Load the tokenizers the corpus was encoded with."""
+        manifest = self.manifest
+        return load_tokenizers(manifest.tokenizer, self.path, joint=manifest.joint)
+
+    def normalisation(self) -> Normalisation:
+        """Return how the text was written before it was encoded."""
+        chosen = self.manifest.settings
+        return Normalisation(
+            plain_quotes=bool(chosen.get("plain_quotes", False)),
+            lowercase=bool(chosen.get("lowercase", False)),
+        )
 
     def has(self, split: str) -> bool:
         """Say whether there is such a split."""
@@ -65,10 +74,10 @@ class Split:
 
     def __init__(self, path: Path, name: str, manifest: Manifest) -> None:
         self.name = name
+        self.blocks = manifest.splits[name].blocks
         self._path = path
-        blocks = manifest.splits[name].blocks
-        self._source = _Sentences(path, blocks, "source", manifest.vocabulary)
-        self._target = _Sentences(path, blocks, "target", manifest.vocabulary)
+        self._source = _Sentences(path, self.blocks, "source", manifest)
+        self._target = _Sentences(path, self.blocks, "target", manifest)
         self.source_lengths = self._source.lengths()
         self.target_lengths = self._target.lengths()
 
@@ -115,13 +124,12 @@ class Split:
 class _Sentences:
     """One side of a split."""
 
-    def __init__(self, path: Path, blocks: list[Block], side: Side, vocabulary: int) -> None:
+    def __init__(self, path: Path, blocks: list[Block], side: Side, manifest: Manifest) -> None:
+        ids = id_type(manifest.vocabulary_of(side))
         self._offsets = [
             _array(path / offsets_file(block.name, side), OFFSET_TYPE) for block in blocks
         ]
-        self._ids = [
-            _array(path / ids_file(block.name, side), id_type(vocabulary)) for block in blocks
-        ]
+        self._ids = [_array(path / ids_file(block.name, side), ids) for block in blocks]
         self._starts = list(accumulate((block.pairs for block in blocks), initial=0))
 
     def lengths(self) -> NDArray[np.int32]:
@@ -161,16 +169,18 @@ def _check_manifest(path: Path, manifest: Manifest) -> None:
     if fingerprint_of(manifest.files) != manifest.fingerprint:
         what = "the manifest does not agree with its own fingerprint"
         raise DataError(what, where=str(path), fix=_AGAIN)
-    expected = {PIECES: manifest.files[PIECES].bytes if PIECES in manifest.files else -1}
+    files = manifest.files
+    pieces = pieces_files(joint=manifest.joint)
+    expected = {name: files[name].bytes if name in files else -1 for name in pieces}
     for split in manifest.splits.values():
         for block in split.blocks:
             for side in SIDES:
                 tokens = block.source_tokens if side == "source" else block.target_tokens
-                ids = tokens * id_type(manifest.vocabulary).itemsize
+                ids = tokens * id_type(manifest.vocabulary_of(side)).itemsize
                 expected[ids_file(block.name, side)] = ids
                 offsets = (block.pairs + 1) * OFFSET_TYPE.itemsize
                 expected[offsets_file(block.name, side)] = offsets
     for name, size in expected.items():
-        if name not in manifest.files or manifest.files[name].bytes != size:
+        if name not in files or files[name].bytes != size:
             what = f"the manifest does not agree with itself about {name}"
             raise DataError(what, where=str(path), fix=_AGAIN)

@@ -1,10 +1,12 @@
 """Writing a corpus: blocks of ids, the original held-out text, and last the manifest."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 import numpy as np
@@ -13,10 +15,11 @@ from numpy.typing import NDArray
 from unisono import __version__
 from unisono.atomic import new_directory, written
 from unisono.corpus.layout import (
+    HASH_TYPE,
     MANIFEST,
     OFFSET_TYPE,
-    PIECES,
     Side,
+    hashes_file,
     id_type,
     ids_file,
     offsets_file,
@@ -29,24 +32,72 @@ from unisono.corpus.manifest import (
     manifest_bytes,
     size_of_split,
 )
-from unisono.text.tokenizer import Tokenizer
+from unisono.text.tokenizer import UNKNOWN_ID, Tokenizer, Tokenizers
 
 Sentences = Sequence[Sequence[int]]
 
+_LENGTHS_PER_COUNT = 10
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sentences end to end: ids in the type of the corpus, and how many each sentence has."""
+
+    ids: bytes
+    lengths: NDArray[np.int64]
+
+
+def pack(sentences: Sentences, vocabulary: int) -> Packed:
+    """Pack sentences of ids below `vocabulary`."""
+    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+    ids = np.fromiter(chain.from_iterable(sentences), id_type(vocabulary), int(lengths.sum()))
+    return Packed(ids.tobytes(), lengths)
+
 
 class BlockWriter:
-    """Write the pairs of one block, batch by batch; a context manager."""
+    """Write the pairs of one block, batch by batch; a context manager.
 
-    def __init__(self, directory: Path, name: str, vocabulary: int) -> None:
+    `source_vocabulary` is 0 if both sides share one. A block of training
+    text has one hash for each pair.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        vocabulary: int,
+        source_vocabulary: int = 0,
+        *,
+        hashed: bool = False,
+    ) -> None:
         self._name = name
-        self._source = _SideWriter(directory, name, "source", id_type(vocabulary))
-        self._target = _SideWriter(directory, name, "target", id_type(vocabulary))
+        self._vocabularies = source_vocabulary or vocabulary, vocabulary
+        self._source = _SideWriter(directory, name, "source", self._vocabularies[0])
+        self._target = _SideWriter(directory, name, "target", self._vocabularies[1])
+        self._hashes = (directory / hashes_file(name)).open("wb") if hashed else None
         self._text_bytes = 0
 
     def append(self, source: Sentences, target: Sentences, *, text_bytes: int = 0) -> None:
         """Write some pairs: the ids of each sentence, without begin and end."""
+        self.append_packed(
+            pack(source, self._vocabularies[0]),
+            pack(target, self._vocabularies[1]),
+            text_bytes=text_bytes,
+        )
+
+    def append_packed(
+        self,
+        source: Packed,
+        target: Packed,
+        hashes: NDArray[np.uint64] | None = None,
+        *,
+        text_bytes: int = 0,
+    ) -> None:
+        """Write some pairs that are packed already."""
         self._source.append(source)
         self._target.append(target)
+        if self._hashes is not None and hashes is not None:
+            self._hashes.write(hashes.astype(HASH_TYPE, copy=False).tobytes())
         self._text_bytes += text_bytes
 
     def __enter__(self) -> Self:
@@ -58,10 +109,13 @@ class BlockWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._source.close()
-        self._target.close()
+        with ExitStack() as closing:  # all of them, also if one fails on a full disk
+            closing.callback(self._source.close)
+            closing.callback(self._target.close)
+            if self._hashes is not None:
+                closing.callback(self._hashes.close)
 
-    def record(self) -> Block:
+    def record(self, *, read_pairs: int = 0, weight: float = 1.0) -> Block:
         """Return what has been written."""
         return Block(
             name=self._name,
@@ -69,31 +123,44 @@ class BlockWriter:
             source_tokens=self._source.tokens,
             target_tokens=self._target.tokens,
             text_bytes=self._text_bytes,
+            read_pairs=read_pairs or self._source.sentences,
+            weight=weight,
+            source_unknown=self._source.unknown,
+            target_unknown=self._target.unknown,
+            source_lengths=self._source.lengths.tolist(),
+            target_lengths=self._target.lengths.tolist(),
         )
 
 
 class _SideWriter:
-    def __init__(self, directory: Path, block: str, side: Side, ids: np.dtype[Any]) -> None:
-        self.sentences = 0
-        self.tokens = 0
-        self._type = ids
+    def __init__(self, directory: Path, block: str, side: Side, vocabulary: int) -> None:
+        self.sentences = self.tokens = self.unknown = 0
+        self.lengths: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._type = id_type(vocabulary)
         self._ids = (directory / ids_file(block, side)).open("wb")
         self._offsets = (directory / offsets_file(block, side)).open("wb")
         self._offsets.write(np.zeros(1, OFFSET_TYPE).tobytes())
 
-    def append(self, sentences: Sentences) -> None:
-        lengths = np.fromiter(map(len, sentences), OFFSET_TYPE, len(sentences))
-        ends: NDArray[np.int64] = self.tokens + np.cumsum(lengths, dtype=OFFSET_TYPE)
-        added = int(lengths.sum())
-        ids = np.fromiter(chain.from_iterable(sentences), self._type, added)
-        self._ids.write(ids.tobytes())
+    def append(self, packed: Packed) -> None:
+        ends = self.tokens + np.cumsum(packed.lengths, dtype=OFFSET_TYPE)
+        self._ids.write(packed.ids)
         self._offsets.write(ends.tobytes())
-        self.sentences += len(sentences)
-        self.tokens += added
+        self.sentences += len(ends)
+        self.tokens = int(ends[-1]) if len(ends) else self.tokens
+        ids = np.frombuffer(packed.ids, self._type)
+        self.unknown += int(np.count_nonzero(ids == UNKNOWN_ID))
+        self._count(packed.lengths)
+
+    def _count(self, lengths: NDArray[np.int64]) -> None:
+        counts = np.bincount(
+            np.maximum(lengths - 1, 0) // _LENGTHS_PER_COUNT, minlength=len(self.lengths)
+        )
+        counts[: len(self.lengths)] += self.lengths
+        self.lengths = counts
 
     def close(self) -> None:
-        self._ids.close()
-        self._offsets.close()
+        with self._ids, self._offsets:
+            pass
 
 
 def write_texts(
@@ -119,7 +186,7 @@ def seal(directory: Path, manifest: Manifest) -> None:
 
 def write_corpus(
     path: Path,
-    tokenizer: Tokenizer,
+    tokenizer: Tokenizer | Tokenizers,
     splits: Mapping[str, Sequence[tuple[str, str]]],
     *,
     languages: tuple[str, str] = ("en", "de"),
@@ -128,21 +195,26 @@ def write_corpus(
 
     `splits` has "train" and may have "valid" and "test".
     """
+    both = tokenizer if isinstance(tokenizer, Tokenizers) else Tokenizers(tokenizer, tokenizer)
+    vocabulary, source_vocabulary = both.target.size, 0 if both.joint else both.source.size
     with new_directory(path) as directory:
-        (directory / PIECES).write_bytes(tokenizer.model)
+        for name, content in both.files.items():
+            (directory / name).write_bytes(content)
         sizes = {}
         for split, pairs in splits.items():
             source, target = [s for s, _ in pairs], [t for _, t in pairs]
-            with BlockWriter(directory, f"{split}.0", tokenizer.size) as block:
-                block.append(tokenizer.encode(source), tokenizer.encode(target))
+            name = f"{split}.0"
+            with BlockWriter(directory, name, vocabulary, source_vocabulary) as block:
+                block.append(both.source.encode(source), both.target.encode(target))
             if split != "train":
                 write_texts(directory, split, source, target)
             sizes[split] = size_of_split([block.record()])
         manifest = Manifest(
             source_language=languages[0],
             target_language=languages[1],
-            vocabulary=tokenizer.size,
-            tokenizer=tokenizer.kind,
+            vocabulary=vocabulary,
+            source_vocabulary=source_vocabulary,
+            tokenizer=both.kind,
             created_with=__version__,
             splits=sizes,
             read_pairs=sum(size.pairs for size in sizes.values()),

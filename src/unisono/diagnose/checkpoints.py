@@ -50,6 +50,12 @@ def moments_of(config: dict[str, Any]) -> int | None:
     return 2 if optimizer.get("name") in ("adam", "adamw") else None
 
 
+def averages_of(config: dict[str, Any]) -> int:
+    """Return how many moving averages of each weight are saved with the optimizer's state."""
+    train = config.get("train")
+    return 1 if isinstance(train, dict) and train.get("average") else 0
+
+
 def _on_disk(case: Case) -> dict[str, dict[str, int]]:
     found = {}
     for manifest in RunDirectory(case.run.path).checkpoints.glob(f"step-*/{MANIFEST}"):

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from unisono.models.cache import KeysAndValues
 from unisono.models.dropout import Dropout
+from unisono.models.positions import turned
 from unisono.models.settings import TransformerSettings
 
 
@@ -70,9 +71,14 @@ class SelfAttention(Attention):
         super().__init__(settings)
         self.query_key_value = linear(settings.width, settings.width, parts=3)
 
-    def split(self, x: Tensor) -> tuple[Tensor, KeysAndValues]:
-        """Return the queries of `x` (B, T, D), and what others see of it."""
+    def split(self, x: Tensor, turn: Tensor | None = None) -> tuple[Tensor, KeysAndValues]:
+        """Return the queries of `x` (B, T, D), and what others see of it.
+
+        With rotary positions, `turn` (T, K) tells where the words stand.
+        """
         query, key, value = self._split(self.query_key_value(x), 3)
+        if turn is not None:
+            query, key = turned(query, turn), turned(key, turn)
         return query, (key, value)
 
     def look_back(self, query: Tensor, memory: KeysAndValues) -> Tensor:

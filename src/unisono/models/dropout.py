@@ -6,6 +6,8 @@ share is a multiple of 1/65536; what is kept is scaled by exactly that share, an
 stays what it was. Like torch's own, the numbers follow from torch's default generator.
 """
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -27,6 +29,20 @@ class Dropout(nn.Module):
         if x.device.type != "cpu":
             return F.dropout(x, self.share)
         return x * _survivors(x, min(round(self.share * LEVELS), LEVELS - 1))
+
+
+class WordDropout(nn.Module):
+    """Sets a share of the words to zero in training, each whole, and scales the others up."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(share)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the words `x` (..., D), or some of them."""
+        if not self.training or not self.dropout.share:
+            return x
+        return x * cast("Tensor", self.dropout(x.new_ones(*x.shape[:-1], 1)))
 
 
 def _survivors(like: Tensor, dropped: int) -> Tensor:

@@ -8,20 +8,42 @@ def rounded(vocabulary: int) -> int:
     return -(-vocabulary // 8) * 8
 
 
-def parameter_count(settings: TransformerSettings, vocabulary: int) -> int:
+def embedding_rows(
+    settings: TransformerSettings, vocabulary: int, source_vocabulary: int = 0
+) -> dict[str, int]:
+    """Return the rows of each embedding matrix, by what it is for.
+
+    "shared" is for all that has no matrix of its own: source, target and output. A source
+    with a vocabulary of its own never shares; 0 means that it has none.
+    """
+    target, source = rounded(vocabulary), rounded(source_vocabulary or vocabulary)
+    if not settings.tied_embeddings:
+        return {"source": source, "target": target, "output": target}
+    return {"source": source, "shared": target} if source_vocabulary else {"shared": target}
+
+
+def position_rows(settings: TransformerSettings) -> int:
+    """Return the rows of the learned tables of positions, source and target, if there are."""
+    return 2 * settings.max_positions if settings.positions == "learned" else 0
+
+
+def parameter_count(
+    settings: TransformerSettings, vocabulary: int, source_vocabulary: int = 0
+) -> int:
     """Return the number of weights a model of these settings trains."""
     width, inner = settings.width, settings.inner
     norm = 2 * width
     attention = 4 * (width * width + width)
-    feed_forward = width * inner + inner + inner * width + width
+    into = _inner_products(settings)
+    feed_forward = into * (width * inner + inner) + inner * width + width
     encoder_layer = attention + feed_forward + 2 * norm
     decoder_layer = 2 * attention + feed_forward + 3 * norm
-    matrices = 1 if settings.tied_embeddings else 3
+    rows = sum(embedding_rows(settings, vocabulary, source_vocabulary).values())
     last_norms = 2 if settings.norm == "pre" else 0
     return (
         settings.encoder_layers * encoder_layer
         + settings.decoder_layers * decoder_layer
-        + matrices * rounded(vocabulary) * width
+        + (rows + position_rows(settings)) * width
         + last_norms * norm
     )
 
@@ -35,13 +57,13 @@ def training_flops(
 ) -> float:
     """Return the floating-point operations of one update, matrix products only.
 
-    Lengths are positions a sentence, as computed: with padding if there is any. The
-    backward pass costs twice the forward pass. Attention counts in full although half of
-    the decoder's own is masked away.
+    `vocabulary` is the target's: looking words up takes no products. Lengths are positions a
+    sentence, as computed: with padding if there is any. The backward pass costs twice the
+    forward pass. Attention counts in full although half of the decoder's own is masked away.
     """
     width, inner = settings.width, settings.inner
     source, target = source_length, target_length
-    square, feed_forward = width * width, 2 * width * inner
+    square, feed_forward = width * width, (_inner_products(settings) + 1) * width * inner
     encoder_layer = source * (4 * square + feed_forward) + 2 * source * source * width
     decoder_layer = (
         target * (6 * square + feed_forward)
@@ -54,3 +76,8 @@ def training_flops(
         + target * width * rounded(vocabulary)
     )
     return 3 * 2 * sentences * products
+
+
+def _inner_products(settings: TransformerSettings) -> int:
+    """Return how many matrices lead into the feed-forward part: a gate is one more."""
+    return 2 if settings.activation == "swiglu" else 1

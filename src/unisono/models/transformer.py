@@ -8,39 +8,43 @@ mask, because no word looks at a later one; what is computed at it is for nobody
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unisono.errors import ConfigError
 from unisono.models.attention import hiding
 from unisono.models.cache import DecoderCache, LayerCache, Memory
-from unisono.models.dropout import Dropout
-from unisono.models.layers import DecoderLayer, EncoderLayer
+from unisono.models.dropout import Dropout, WordDropout
+from unisono.models.layers import DecoderLayer, EncoderLayer, shrink_additions
 from unisono.models.output import Output
 from unisono.models.positions import Positions
-from unisono.models.settings import TransformerSettings
-from unisono.models.size import rounded
+from unisono.models.settings import TransformerSettings, check_choices
+from unisono.models.size import embedding_rows
 from unisono.text.tokenizer import PADDING_ID
 
 
 class TransformerModel(nn.Module):
     """Encoder, decoder, and one embedding matrix for source, target and output, or three.
 
-    A matrix has `rows` rows, `vocabulary` rounded up to a multiple of 8, because matrix
-    products like such sizes. No logit of the additional rows is ever given out: they get
+    With a `source_vocabulary` of its own the source has a matrix of its own. The rows of a
+    matrix are its vocabulary rounded up to a multiple of 8, because matrix products like
+    such sizes. No logit of the additional rows is ever given out: they get
     no probability, no label smoothing and no gradient.
     """
 
-    def __init__(self, settings: TransformerSettings, vocabulary: int) -> None:
+    def __init__(
+        self, settings: TransformerSettings, vocabulary: int, source_vocabulary: int = 0
+    ) -> None:
         super().__init__()
-        self.settings, self.vocabulary, self.rows = settings, vocabulary, rounded(vocabulary)
-        names = ("shared",) if settings.tied_embeddings else ("source", "target", "output")
-        self.embeddings = nn.ParameterDict({name: self._new_matrix() for name in names})
-        self.positions = Positions(settings.width)
+        self.settings = settings
+        self.vocabulary, self.source_vocabulary = vocabulary, source_vocabulary
+        rows = embedding_rows(settings, vocabulary, source_vocabulary)
+        self.embeddings = nn.ParameterDict({n: self._new_matrix(rows[n]) for n in rows})
+        self.positions = Positions(settings)
+        self.word_dropout = WordDropout(settings.word_dropout)
         self.dropout = Dropout(settings.dropout)
         self.encoder = nn.ModuleList(
             EncoderLayer(settings) for _ in range(settings.encoder_layers)
@@ -49,6 +53,9 @@ class TransformerModel(nn.Module):
             DecoderLayer(settings) for _ in range(settings.decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = _last_norm(settings), _last_norm(settings)
+        if settings.initialisation == "depth_scaled":
+            shrink_additions(cast("Iterable[EncoderLayer]", self.encoder))
+            shrink_additions(cast("Iterable[DecoderLayer]", self.decoder))
 
     @property
     def device(self) -> torch.device:
@@ -63,9 +70,9 @@ class TransformerModel(nn.Module):
     def encode(self, source: Tensor) -> Memory:
         """Read `source` (B, S)."""
         x = self._embed("source", source, start=0)
-        mask = _mask(source, x.dtype)
+        mask, turn = _mask(source, x.dtype), self.positions.turn(0, x)
         for layer in self.encoder:
-            x = layer(x, mask)
+            x = layer(x, mask, turn)
         return Memory(self.encoder_norm(x), mask)
 
     def start(self, memory: Memory) -> DecoderCache:
@@ -95,57 +102,67 @@ class TransformerModel(nn.Module):
 
     def _read(self, target: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
         x = self._embed("target", target, start=cache.length)
+        turn = self.positions.turn(cache.length, x)
         caches = []
         for layer, layer_cache in zip(self.decoder, cache.layers, strict=True):
-            x, grown = layer(x, layer_cache, cache.mask)
+            x, grown = layer(x, layer_cache, cache.mask, turn)
             caches.append(grown)
         return self.decoder_norm(x), DecoderCache(tuple(caches), cache.mask)
 
     def _embed(self, side: str, words: Tensor, start: int) -> Tensor:
-        embedded = F.embedding(words, self._matrix(side))
-        positions = self.positions(start, embedded)
+        embedded = self.word_dropout(F.embedding(words, self._matrix(side)))
+        signal = self.positions.signal(side, start, embedded)
         scale = math.sqrt(self.settings.width)
-        return cast("Tensor", self.dropout(torch.add(positions, embedded, alpha=scale)))
+        if signal is None:
+            return cast("Tensor", self.dropout(embedded * scale))
+        return cast("Tensor", self.dropout(torch.add(signal, embedded, alpha=scale)))
 
     def _matrix(self, use: str) -> Tensor:
-        name = "shared" if self.settings.tied_embeddings else use
+        name = use if use in self.embeddings else "shared"
         return cast("Tensor", self.embeddings[name])
 
-    def _new_matrix(self) -> nn.Parameter:
+    def _new_matrix(self, rows: int) -> nn.Parameter:
         # As the output layer, too, this scale is right: logits start near unit size.
         width = self.settings.width
-        return nn.Parameter(torch.randn(self.rows, width) * width**-0.5)
+        return nn.Parameter(torch.randn(rows, width) * width**-0.5)
 
 
-def build_model(settings: TransformerSettings, vocabulary: int) -> TransformerModel:
-    """Return a fresh model; its weights follow from torch's random numbers alone."""
-    if settings.width % settings.heads:
-        raise ConfigError(
-            f"{settings.heads} heads cannot share a width of {settings.width}",
-            where="model.heads",
-            fix="choose a number of heads that divides the width",
-        )
-    return TransformerModel(settings, vocabulary)
+def build_model(
+    settings: TransformerSettings, vocabulary: int, source_vocabulary: int = 0
+) -> TransformerModel:
+    """Return a fresh model; its weights follow from torch's random numbers alone.
+
+    A `source_vocabulary` of 0 says that source and target share `vocabulary`.
+    """
+    check_choices(settings, where="model")
+    return TransformerModel(settings, vocabulary, source_vocabulary)
 
 
 def load_model(
-    settings: TransformerSettings, vocabulary: int, weights: Mapping[str, Tensor]
+    settings: TransformerSettings,
+    vocabulary: int,
+    weights: Mapping[str, Tensor],
+    source_vocabulary: int = 0,
 ) -> TransformerModel:
     """Return the model with these `weights`, where they are, without drawing any first."""
-    model = _without_weights(settings, vocabulary)
+    model = _without_weights(settings, vocabulary, source_vocabulary)
     model.load_state_dict(weights, assign=True)
     return model
 
 
-def weight_shapes(settings: TransformerSettings, vocabulary: int) -> dict[str, tuple[int, ...]]:
+def weight_shapes(
+    settings: TransformerSettings, vocabulary: int, source_vocabulary: int = 0
+) -> dict[str, tuple[int, ...]]:
     """Return the names and shapes of the weights such a model has."""
-    weights = _without_weights(settings, vocabulary).state_dict()
+    weights = _without_weights(settings, vocabulary, source_vocabulary).state_dict()
     return {name: tuple(weight.shape) for name, weight in weights.items()}
 
 
-def _without_weights(settings: TransformerSettings, vocabulary: int) -> TransformerModel:
+def _without_weights(
+    settings: TransformerSettings, vocabulary: int, source_vocabulary: int
+) -> TransformerModel:
     with torch.device("meta"):
-        return build_model(settings, vocabulary)
+        return build_model(settings, vocabulary, source_vocabulary)
 
 
 def _last_norm(settings: TransformerSettings) -> nn.Module:

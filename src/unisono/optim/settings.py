@@ -37,6 +37,26 @@ class Sgd(Chosen, frozen=True, tag="sgd"):
     weight_decay: Small = 0.0
 
 
-Optimizer = Adam | AdamW | Sgd
+class Adafactor(Chosen, frozen=True, tag="adafactor"):
+    """Adam without momentum that keeps sums over rows and columns in place of every square.
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "adamw": AdamW, "sgd": Sgd}
+    The schedule's rate is relative to the size of each weight, and never above 1/sqrt(step).
+    `epsilon1` = 0 stands for the smallest step of the weights' type; `clip` is the largest
+    size of an update before the rate.
+    """
+
+    beta2_decay: Annotated[float, msgspec.Meta(le=0)] = -0.8
+    epsilon1: Small = 0.0
+    epsilon2: Small = 1e-3
+    clip: Annotated[float, msgspec.Meta(ge=1)] = 1.0
+    weight_decay: Small = 0.0
+
+
+Optimizer = Adam | AdamW | Sgd | Adafactor
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "adam": Adam,
+    "adamw": AdamW,
+    "sgd": Sgd,
+    "adafactor": Adafactor,
+}

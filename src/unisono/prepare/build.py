@@ -6,88 +6,110 @@ temporary directory that becomes the corpus in one step at the end.
 """
 
 import shutil
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Generator
 from pathlib import Path
 
 from unisono import __version__
 from unisono.atomic import new_directory
 from unisono.config.settings import CorpusSettings, Data
-from unisono.corpus.layout import PIECES
-from unisono.corpus.manifest import Manifest, size_of_split
+from unisono.corpus.agreement import recorded_settings
+from unisono.corpus.manifest import Input, Learning, Manifest, size_of_split
 from unisono.corpus.writer import seal
-from unisono.errors import ConfigError, DataError
-from unisono.prepare.cleaning import Drops
+from unisono.errors import DataError
+from unisono.lock import only_one
+from unisono.prepare.adding import add_sources, reweight
+from unisono.prepare.assignment import Assignment
 from unisono.prepare.encoding import Encoding
-from unisono.prepare.existing import check_up_to_date, is_taken, recorded_settings
-from unisono.prepare.gathering import Gathering
-from unisono.prepare.inputs import RawPair, list_inputs
-from unisono.prepare.lock import only_one, remove_leftovers
+from unisono.prepare.existing import compare, is_taken
+from unisono.prepare.gathering import gather
+from unisono.prepare.held_out import HeldOut, read_held_out
+from unisono.prepare.inputs import list_inputs
+from unisono.prepare.judging import Judge
+from unisono.prepare.languages import check_installed
+from unisono.prepare.leftovers import remove_leftovers
+from unisono.prepare.packing import Pieces
+from unisono.prepare.pieces import check_held_out, check_train, learn, load_given
 from unisono.prepare.progress import Progress
-from unisono.prepare.spool import Spool
-from unisono.text.sentence_pieces import learn_pieces
-from unisono.text.tokenizer import Tokenizer
+from unisono.prepare.reasons import Drops
+from unisono.prepare.space import cannot_write, check_room, text_bytes_of
+from unisono.text.tokenizer import Tokenizers
 
-LEARNING_LINES = 2_000_000
+# Less text is done sooner than other processes have started.
+_SMALL_BYTES = 8_000_000
+
+_BUSY = "wait until it has finished, or choose another corpus.directory"
 
 
-def prepare_corpus(data: Data, settings: CorpusSettings) -> Iterator[Progress]:
+def prepare_corpus(
+    data: Data, settings: CorpusSettings, *, workers: int = 1
+) -> Generator[Progress, None, None]:
     """Prepare the corpus of `settings.directory`, telling how far it is.
 
     Nothing happens until the iterator is drawn from, and the corpus is there when it ends.
-    A corpus already there is left alone if it is up to date, and refused if it is not.
+    A corpus already there is left alone if it is up to date, added to if there is more
+    training text than before, and refused otherwise. With more than one worker as many
+    processes are started, unless there is little to do; the result is the same.
     """
+    check_installed(settings)
     inputs = list_inputs(data)
-    path = Path(settings.directory)
+    others = workers if workers > 1 and text_bytes_of(inputs) >= _SMALL_BYTES else 0
+    assignment = Assignment(data, settings, inputs, others)
+    path = assignment.path
     try:
-        with only_one(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with only_one(path, doing=f"preparing {path}", fix=_BUSY):
             remove_leftovers(path)
             if is_taken(path):
-                yield from check_up_to_date(path, data, settings, inputs)
+                yield from _use(assignment)
                 return
+            check_room(path.parent, inputs, settings)
             with new_directory(path) as directory:
-                yield from _build(data, settings, inputs, directory)
+                yield from _build(assignment, directory)
     except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be written: {error}",
-            where="corpus.directory",
-            fix="make room or give permission there, or choose another directory",
-        ) from error
+        raise cannot_write(assignment, error) from error
 
 
-def _build(
-    data: Data, settings: CorpusSettings, inputs: list[RawPair], directory: Path
-) -> Iterator[Progress]:
-    drops = Drops()
-    spool_path = directory / "spool"
-    spool_path.mkdir()
-    text = Gathering(settings, spool_path, drops)
-    yield from text.read(inputs)
-    pairs = sum(spool.pairs for spool in text.spools)
-    _check_some_left(pairs, drops)
-
-    yield Progress("learning pieces", 0, pairs)
-    tokenizer = _learn(text.spools, settings)
-    (directory / PIECES).write_bytes(tokenizer.model)
-    yield Progress("learning pieces", pairs, pairs)
-
-    encoding = Encoding(settings, tokenizer, directory, drops)
-    for held_out in text.held_out:
-        encoding.write_held_out(held_out)
-    yield from encoding.write_train(text.spools)
-    _check_some_left(sum(block.pairs for block in encoding.blocks["train"]), drops)
-    shutil.rmtree(spool_path)
-    seal(directory, _manifest(data, settings, text, encoding, tokenizer, drops))
+def _use(assignment: Assignment) -> Generator[Progress, None, None]:
+    comparison = yield from compare(assignment)
+    added = len(comparison.added)
+    if added:
+        yield from add_sources(assignment, comparison)
+        yield Progress("added", added, len(assignment.train), "sources")
+    elif comparison.weights_changed:
+        reweight(assignment, comparison.manifest)
+        yield Progress("weights changed", 1, 1, "corpora")
+    else:
+        yield Progress("up to date", 1, 1, "corpora")
 
 
-def _learn(spools: list[Spool], settings: CorpusSettings) -> Tokenizer:
-    pairs = sum(spool.pairs for spool in spools)
-    every = -(-2 * pairs // LEARNING_LINES)
-    return learn_pieces(
-        chain.from_iterable(spool.lines(every) for spool in spools),
-        size=settings.vocabulary,
-        character_coverage=settings.character_coverage,
-    )
+def _build(assignment: Assignment, directory: Path) -> Generator[Progress, None, None]:
+    drops, spool = Drops(), directory / "spool"
+    spool.mkdir()
+    given = load_given(assignment.settings)
+    sets = [read_held_out(raw, assignment.normalise) for raw in assignment.held_out]
+    if given:
+        check_held_out(given[0], sets)
+    held_out = HeldOut(pair for held in sets for pair in held.pairs)
+    judge = Judge(assignment, held_out, spool)
+    texts = yield from gather(assignment, assignment.train, judge, drops)
+    _check_some_left(sum(text.pairs for text in texts), drops)
+
+    tokenizers, learning = given or (yield from learn(texts, assignment, spool))
+    for name, content in tokenizers.files.items():
+        (directory / name).write_bytes(content)
+    encoding = Encoding(tokenizers, directory, drops)
+    for held in sets:
+        encoding.write_held_out(held)
+        drops.add_all(held.dropped.summary())
+    pieces = Pieces(tokenizers.kind, directory, tokenizers.joint)
+    yield from encoding.write_train(texts, assignment, pieces)
+    train = size_of_split(encoding.blocks["train"])
+    _check_some_left(train.pairs, drops)
+    check_train(train, encoding.unknown, learning)
+    shutil.rmtree(spool)
+    records = [*(held.record for held in sets), *(text.record for text in texts)]
+    manifest = _manifest(assignment, records, encoding, tokenizers, learning, drops)
+    seal(directory, manifest)
 
 
 def _check_some_left(pairs: int, drops: Drops) -> None:
@@ -103,22 +125,25 @@ def _check_some_left(pairs: int, drops: Drops) -> None:
 
 
 def _manifest(
-    data: Data,
-    settings: CorpusSettings,
-    text: Gathering,
+    assignment: Assignment,
+    records: list[Input],
     encoding: Encoding,
-    tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
+    learning: Learning,
     drops: Drops,
 ) -> Manifest:
     return Manifest(
-        source_language=data.source_language,
-        target_language=data.target_language,
-        vocabulary=tokenizer.size,
-        tokenizer=tokenizer.kind,
+        source_language=assignment.data.source_language,
+        target_language=assignment.data.target_language,
+        vocabulary=tokenizers.target.size,
+        source_vocabulary=0 if tokenizers.joint else tokenizers.source.size,
+        tokenizer=tokenizers.kind,
         created_with=__version__,
-        inputs=text.records,
+        inputs=records,
         splits={name: size_of_split(blocks) for name, blocks in encoding.blocks.items()},
-        read_pairs=sum(record.source.lines for record in text.records),
+        read_pairs=sum(record.source.lines for record in records),
         dropped=drops.summary(),
-        settings=recorded_settings(settings),
+        learning=learning,
+        first_pairs=encoding.first_pairs,
+        settings=recorded_settings(assignment.settings),
     )

@@ -1,29 +1,39 @@
-"""The second pass: clean text → ids, without what is too long or too lopsided in pieces."""
+"""Writing blocks of ids into the directory of a corpus."""
 
-from collections.abc import Iterable, Iterator
-from itertools import chain, compress
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
-from unisono.config.settings import CorpusSettings
+import numpy as np
+from numpy.typing import NDArray
+
 from unisono.corpus.manifest import Block
 from unisono.corpus.writer import BlockWriter, write_texts
-from unisono.prepare.cleaning import Drops, LengthFilter
-from unisono.prepare.gathering import HeldOutSet
+from unisono.prepare.assignment import Assignment
+from unisono.prepare.gathering import CleanText
+from unisono.prepare.held_out import HeldOutSet
+from unisono.prepare.packing import (
+    FIRST_PAIRS,
+    PackedPairs,
+    Packer,
+    Pieces,
+    Portion,
+    text_bytes,
+)
 from unisono.prepare.progress import Progress
-from unisono.prepare.reading import LINES_PER_BATCH
-from unisono.prepare.spool import Spool
-from unisono.text.tokenizer import Tokenizer
+from unisono.prepare.reasons import Drops
+from unisono.prepare.workers import working
+from unisono.text.tokenizer import Tokenizers
 
 
 class Encoding:
     """Write blocks of ids into `directory`."""
 
-    def __init__(
-        self, settings: CorpusSettings, tokenizer: Tokenizer, directory: Path, drops: Drops
-    ) -> None:
-        self.blocks: dict[str, list[Block]] = {"train": []}
-        self._limits = LengthFilter(settings)
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizers: Tokenizers, directory: Path, drops: Drops) -> None:
+        self.blocks: dict[str, list[Block]] = {}
+        self.first_pairs: list[tuple[str, str]] = []
+        self.unknown: tuple[dict[str, None], dict[str, None]] = {}, {}
+        self._tokenizers = tokenizers
         self._directory = directory
         self._drops = drops
 
@@ -32,42 +42,56 @@ class Encoding:
         source, target = map(list, zip(*held_out.pairs, strict=True))
         with self._new_block(held_out.raw.block) as block:
             block.append(
-                self._tokenizer.encode(source),
-                self._tokenizer.encode(target),
-                text_bytes=_text_bytes(source, target),
+                self._tokenizers.source.encode(source),
+                self._tokenizers.target.encode(target),
+                text_bytes=text_bytes(chain(source, target)),
             )
         split = held_out.raw.split
-        self.blocks[split] = [block.record()]
+        self.blocks[split] = [block.record(read_pairs=held_out.record.source.lines)]
         write_texts(self._directory, split, *map(list, zip(*held_out.original, strict=True)))
 
-    def write_train(self, spools: list[Spool]) -> Iterator[Progress]:
-        """Encode the training text, one block per spool."""
-        total, done = sum(spool.pairs for spool in spools), 0
-        for spool in spools:
-            with self._new_block(spool.block) as block:
-                for source, target in spool.batches(LINES_PER_BATCH):
-                    yield Progress("encoding", done, total)
-                    self._write_batch(block, source, target)
-                    done += len(source)
-            self.blocks["train"].append(block.record())
+    def write_train(
+        self, texts: list[CleanText], assignment: Assignment, pieces: Pieces
+    ) -> Iterator[Progress]:
+        """Encode the training text, one block for each source."""
+        total, done = sum(text.pairs for text in texts), 0
+        blocks = self.blocks.setdefault("train", [])
+        with working(Packer(assignment.settings, pieces), assignment.workers) as workforce:
+            for text in texts:
+                yield Progress("encoding", done, total)
+                with self._new_block(text.raw.block, hashed=True) as block:
+                    parts = zip(text.portions, text.hashes, strict=True)
+                    for packed, part in zip(
+                        workforce.results(text.portions), parts, strict=True
+                    ):
+                        self._append(block, packed, *part)
+                        done += len(packed.kept)
+                        yield Progress("encoding", done, total)
+                read = text.record.source.lines
+                blocks.append(block.record(read_pairs=read, weight=text.raw.weight))
         yield Progress("encoding", total, total)
 
-    def _new_block(self, name: str) -> BlockWriter:
-        return BlockWriter(self._directory, name, self._tokenizer.size)
+    def _append(
+        self,
+        block: BlockWriter,
+        packed: PackedPairs,
+        portion: Portion,
+        hashes: NDArray[np.uint64],
+    ) -> None:
+        kept = hashes[portion.wanted][packed.kept]
+        block.append_packed(packed.source, packed.target, kept, text_bytes=packed.text_bytes)
+        portion.text.path.unlink()  # to make room
+        self._drops.add_all(packed.dropped)
+        self.first_pairs = [*self.first_pairs, *packed.first_pairs][:FIRST_PAIRS]
+        for side, characters in zip(self.unknown, packed.unknown, strict=True):
+            side.update(dict.fromkeys(characters))
 
-    def _write_batch(self, block: BlockWriter, source: list[str], target: list[str]) -> None:
-        source_ids, target_ids = self._tokenizer.encode(source), self._tokenizer.encode(target)
-        kept = self._limits.kept(source_ids, target_ids)
-        for index in (~kept).nonzero()[0]:
-            reason = self._limits.reason(len(source_ids[index]), len(target_ids[index]))
-            self._drops.add(reason, source[index], target[index])
-        block.append(
-            list(compress(source_ids, kept)),
-            list(compress(target_ids, kept)),
-            text_bytes=_text_bytes(compress(source, kept), compress(target, kept)),
+    def _new_block(self, name: str, *, hashed: bool = False) -> BlockWriter:
+        both = self._tokenizers
+        return BlockWriter(
+            self._directory,
+            name,
+            both.target.size,
+            0 if both.joint else both.source.size,
+            hashed=hashed,
         )
-
-
-def _text_bytes(source: Iterable[str], target: Iterable[str]) -> int:
-    """Count the bytes of all lines with their line feeds."""
-    return len("".join(f"{line}\n" for line in chain(source, target)).encode("utf-8"))

@@ -1,28 +1,32 @@
-"""What to do with a corpus that is there already: use it or refuse, never overwrite."""
+"""A corpus that is there already: use it, add to it or refuse, but never overwrite it."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
-from unisono.atomic import sha256_of
-from unisono.config.settings import CorpusSettings, Data
+from unisono.atomic import clean, sha256_of
+from unisono.corpus.agreement import differences
 from unisono.corpus.layout import MANIFEST
-from unisono.corpus.manifest import Manifest
+from unisono.corpus.manifest import Input, Manifest
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
+from unisono.prepare.assignment import Assignment
 from unisono.prepare.inputs import RawPair
+from unisono.prepare.pieces import given_models
 from unisono.prepare.progress import Progress
 
 _FIX = "remove the directory, or choose another corpus.directory"
+_BLOCK_FILE = re.compile(r"train\.\d+\.(hashes|(source|target)\.(ids|offsets))")
 
 
-def recorded_settings(settings: CorpusSettings) -> dict[str, Any]:
-    """Return the settings that shape a corpus: all but where it lies."""
-    values = msgspec.structs.asdict(settings)
-    del values["directory"]
-    return values
+@dataclass(frozen=True)
+class Comparison:
+    """A corpus that is what was asked for but for sources to be `added`, or their weights."""
+
+    manifest: Manifest
+    added: list[RawPair]
+    weights_changed: bool
 
 
 def is_taken(path: Path) -> bool:
@@ -30,51 +34,60 @@ def is_taken(path: Path) -> bool:
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
-def check_up_to_date(
-    path: Path, data: Data, settings: CorpusSettings, inputs: list[RawPair]
-) -> Iterator[Progress]:
-    """Pass if the corpus at `path` is what preparing would make; say what differs if not."""
+def compare(assignment: Assignment) -> Generator[Progress, None, Comparison]:
+    """Compare the corpus that is there with what preparing would make; say what differs."""
+    path = assignment.path
     if not (path / MANIFEST).is_file():
         what = f"{path} exists and is not a corpus"
         raise ConfigError(what, where="corpus.directory", fix="choose another corpus.directory")
     manifest = open_corpus(path).manifest
-    differences = [*_other_settings(manifest, data, settings)]
-    total, done = sum(raw.bytes for raw in inputs), 0
-    hashes: list[tuple[str, str]] = []
-    for raw in inputs:
+    _remove_leftovers(path, manifest)
+    found = [
+        f"{d.name} was {d.then}, now {d.now}"
+        for d in differences(manifest, assignment.settings, assignment.languages)
+    ]
+    models = [sha256_of(model) for model in given_models(assignment.settings)]
+    if not found and models != manifest.learning.models:
+        found.append("pieces_model is another file of the same name")
+    total, done = sum(raw.bytes for raw in assignment.inputs), 0
+    hashes: list[tuple[str, ...]] = []
+    for raw in assignment.inputs:
         yield Progress("comparing", done, total, "bytes")
-        hashes += [(raw.split, sha256_of(file)) for file in raw.files]
+        hashes.append(tuple(map(sha256_of, raw.files)))
         done += raw.bytes
-    differences += _other_files(manifest, inputs, hashes)
-    if differences:
+    found += _other_files(manifest.inputs, assignment.inputs, hashes)
+    if found:
         raise ConfigError(
-            f"{path} holds a corpus made otherwise: {'; '.join(differences)}",
+            f"{path} holds a corpus made otherwise: {'; '.join(found)}",
             where="corpus.directory",
             fix=_FIX,
         )
-    yield Progress("up to date", 1, 1, "corpora")
-
-
-def _other_settings(manifest: Manifest, data: Data, settings: CorpusSettings) -> Iterator[str]:
-    now = recorded_settings(settings)
-    now |= {"source_language": data.source_language, "target_language": data.target_language}
-    then = manifest.settings | {
-        "source_language": manifest.source_language,
-        "target_language": manifest.target_language,
-    }
-    for name in sorted(now.keys() | then.keys()):
-        if now.get(name) != then.get(name):
-            yield f"{name} was {then.get(name)}, now {now.get(name)}"
+    then = [block.weight for block in manifest.splits["train"].blocks]
+    now = [raw.weight for raw in assignment.train]
+    added = assignment.inputs[len(manifest.inputs) :]
+    return Comparison(manifest, added, then != now[: len(then)])
 
 
 def _other_files(
-    manifest: Manifest, inputs: list[RawPair], hashes: list[tuple[str, str]]
+    then: list[Input], now: list[RawPair], hashes: list[tuple[str, ...]]
 ) -> Iterator[str]:
-    then = [(i.split, file) for i in manifest.inputs for file in (i.source, i.target)]
-    if [split for split, _ in then] != [split for split, _ in hashes]:
-        yield f"it was made from {len(then)} files, now there are {len(hashes)}"
+    splits = [raw.split for raw in now]
+    old = len(then)
+    if [i.split for i in then] != splits[:old] or set(splits[old:]) - {"train"}:
+        yield f"it was made from {old} pairs of files, now there are {len(now)}"
         return
-    files = [file for raw in inputs for file in raw.files]
-    for (_, old), (_, new), path in zip(then, hashes, files, strict=True):
-        if old.sha256 != new:
-            yield f"{path} is not the {old.name} it was made from"
+    for before, raw, found in zip(then, now, hashes, strict=False):
+        files = (before.source, before.target)[: len(found)]
+        if tuple(before.columns) != (raw.columns or ()):
+            yield f"the columns of {raw.source} were {before.columns}"
+        for file, path, hash_now in zip(files, raw.files, found, strict=True):
+            if file.sha256 != hash_now:
+                yield f"{path} is not the {file.name} it was made from"
+
+
+def _remove_leftovers(path: Path, manifest: Manifest) -> None:
+    """Remove what a killed addition left beside the files of the corpus."""
+    clean(path)
+    for entry in path.iterdir():
+        if _BLOCK_FILE.fullmatch(entry.name) and entry.name not in manifest.files:
+            entry.unlink()

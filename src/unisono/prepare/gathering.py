@@ -1,90 +1,91 @@
-"""The first pass: read every file once, normalise, filter, and keep what is worth it."""
+"""The first pass: read every training file once, and keep what is worth it."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress
-from pathlib import Path
 
-from unisono.config.settings import CorpusSettings
-from unisono.corpus.manifest import Input
-from unisono.errors import DataError
-from unisono.prepare.cleaning import EMPTY, Drops, HeldOut, TextFilter
+import numpy as np
+from numpy.typing import NDArray
+
+from unisono.corpus.manifest import Dropped, Input
+from unisono.prepare.assignment import Assignment
+from unisono.prepare.chunks import PairReader
+from unisono.prepare.duplicates import first_occurrences
 from unisono.prepare.inputs import RawPair
+from unisono.prepare.judging import Judge, Judged
+from unisono.prepare.packing import Portion
 from unisono.prepare.progress import Progress
-from unisono.prepare.reading import PairReader
-from unisono.prepare.spool import Spool
-from unisono.text.normalise import normalise_lines
+from unisono.prepare.reasons import DUPLICATE, Drops, clipped
+from unisono.prepare.workers import working
+
+_EXAMPLES = 3
 
 
-@dataclass(frozen=True)
-class HeldOutSet:
-    """A validation or test set: pairs as they were written, and the same normalised."""
+@dataclass
+class CleanText:
+    """The pairs of one source that are worth keeping by their text; `portions` and `hashes`
+    go together.
+    """
 
     raw: RawPair
-    original: list[tuple[str, str]] = field(default_factory=list)
-    pairs: list[tuple[str, str]] = field(default_factory=list)
+    record: Input
+    portions: list[Portion] = field(default_factory=list)
+    hashes: list[NDArray[np.uint64]] = field(default_factory=list)
+
+    @property
+    def pairs(self) -> int:
+        """Return how many pairs are wanted."""
+        return sum(int(portion.wanted.sum()) for portion in self.portions)
 
 
-class Gathering:
-    """Collect the text of all inputs, the held-out sets in memory, the rest in `spool_path`."""
-
-    def __init__(self, settings: CorpusSettings, spool_path: Path, drops: Drops) -> None:
-        self.records: list[Input] = []
-        self.held_out: list[HeldOutSet] = []
-        self.spools: list[Spool] = []
-        self._settings = settings
-        self._spool_path = spool_path
-        self._drops = drops
-
-    def read(self, inputs: list[RawPair]) -> Iterator[Progress]:
-        """Read all inputs. The held-out sets come first: training text must not repeat them."""
-        total, done = sum(raw.bytes for raw in inputs), 0
-        text_filter: TextFilter | None = None
+def gather(
+    assignment: Assignment,
+    inputs: list[RawPair],
+    judge: Judge,
+    drops: Drops,
+    known: Sequence[NDArray[np.uint64]] = (),
+) -> Generator[Progress, None, list[CleanText]]:
+    """Read and judge training text; `known` are the hashes of pairs that are there already."""
+    total, done = sum(raw.bytes for raw in inputs), 0
+    texts = []
+    with working(judge, assignment.workers) as workforce:
         for raw in inputs:
             reader = PairReader(raw)
-            if raw.split != "train":
-                self._read_held_out(raw, reader)
-            else:
-                text_filter = text_filter or self._text_filter()
-                for _ in self._read_train(raw, reader, text_filter):
-                    yield Progress("reading", done + reader.bytes_read, total, "bytes")
-            self.records.append(reader.record())
-            done += reader.bytes_read
+            judged: list[Judged] = []
             yield Progress("reading", done, total, "bytes")
+            for result in workforce.results(reader.chunks()):
+                drops.add_all(result.dropped)
+                judged.append(result)
+                yield Progress("reading", done + reader.bytes_read, total, "bytes")
+            done += reader.bytes_read
+            texts.append(_clean_text(raw, reader.record(), judged))
+    yield Progress("reading", total, total, "bytes")
+    if assignment.settings.drop_duplicates:
+        _drop_duplicates(texts, known, drops)
+    return texts
 
-    def _text_filter(self) -> TextFilter:
-        pairs = chain.from_iterable(held_out.pairs for held_out in self.held_out)
-        return TextFilter(self._settings, HeldOut(pairs))
 
-    def _read_held_out(self, raw: RawPair, reader: PairReader) -> None:
-        held_out = HeldOutSet(raw)
-        for source, target in reader.batches():
-            clean = zip(normalise_lines(source), normalise_lines(target), strict=True)
-            for pair, original in zip(clean, zip(source, target, strict=True), strict=True):
-                if all(pair):
-                    held_out.pairs.append(pair)
-                    held_out.original.append(original)
-                else:
-                    self._drops.add(f"{EMPTY} in {raw.split}", *pair)
-        if not held_out.pairs:
-            raise DataError(
-                f"every pair of the {raw.split} set has an empty side",
-                where=raw.where,
-                fix="name files with text on the same lines",
-            )
-        self.held_out.append(held_out)
+def _clean_text(raw: RawPair, record: Input, judged: list[Judged]) -> CleanText:
+    portions = [Portion(j.text, np.ones(j.text.pairs, np.bool_)) for j in judged]
+    return CleanText(raw, record, portions, [j.hashes for j in judged])
 
-    def _read_train(
-        self, raw: RawPair, reader: PairReader, text_filter: TextFilter
-    ) -> Iterator[None]:
-        with Spool(self._spool_path, raw.block) as spool:
-            for lines in reader.batches():
-                source, target = (normalise_lines(side) for side in lines)
-                reasons = list(map(text_filter.reason, source, target))
-                judged = zip(reasons, source, target, strict=True)
-                for reason, *pair in compress(judged, reasons):
-                    self._drops.add(reason, *pair)
-                kept = [not reason for reason in reasons]
-                spool.append(list(compress(source, kept)), list(compress(target, kept)))
-                yield
-        self.spools.append(spool)
+
+def _drop_duplicates(
+    texts: list[CleanText], known: Sequence[NDArray[np.uint64]], drops: Drops
+) -> None:
+    """Want only the first of equal pairs, and none of those whose hashes are `known`."""
+    hashes = [part for text in texts for part in text.hashes]
+    first = first_occurrences(np.concatenate([*known, *hashes]))
+    place, count = sum(map(len, known)), 0
+    examples: list[tuple[str, str]] = []
+    for text in texts:
+        for index, portion in enumerate(text.portions):
+            wanted = first[place : place + len(portion.wanted)]
+            text.portions[index] = Portion(portion.text, wanted)
+            place += len(wanted)
+            repeated = np.flatnonzero(~wanted)
+            count += len(repeated)
+            if len(repeated) and len(examples) < _EXAMPLES:
+                source, target = portion.text.read()
+                examples += [clipped(source[i], target[i]) for i in repeated[:_EXAMPLES]]
+    if count:
+        drops.add_all({DUPLICATE: Dropped(count, examples[:_EXAMPLES])})

@@ -11,22 +11,27 @@ from unisono.errors import ConfigError, DataError
 
 @dataclass(frozen=True)
 class RawPair:
-    """Two text files, the block they become and the table that names them."""
+    """Two text files, or two columns of one, the block they become and their table.
+
+    Of a file of columns both names are the same, and `columns` counts from 1.
+    """
 
     split: str
     block: str
     where: str
     source: Path
     target: Path
+    columns: tuple[int, int] | None = None
+    weight: float = 1.0
 
     @property
-    def files(self) -> tuple[Path, Path]:
-        """Return both files."""
-        return self.source, self.target
+    def files(self) -> tuple[Path, ...]:
+        """Return both files, or the one that holds both languages."""
+        return (self.source,) if self.columns else (self.source, self.target)
 
     @property
     def bytes(self) -> int:
-        """Return the size of both files as they lie there."""
+        """Return the size of the files as they lie there."""
         return sum(path.stat().st_size for path in self.files)
 
 
@@ -61,7 +66,15 @@ def _raw_pairs(data: Data, valid: Pair) -> Iterator[RawPair]:
 
 
 def _raw_pair(split: str, number: int, where: str, pair: Pair) -> RawPair:
-    return RawPair(split, f"{split}.{number}", where, Path(pair.source), Path(pair.target))
+    return RawPair(
+        split,
+        f"{split}.{number}",
+        where,
+        Path(pair.tsv or pair.source),
+        Path(pair.tsv or pair.target),
+        pair.columns if pair.tsv else None,
+        pair.weight,
+    )
 
 
 def _check_is_there(path: Path, where: str, named: set[Path]) -> None:

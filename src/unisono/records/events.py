@@ -96,6 +96,28 @@ class Warned(Event, frozen=True, kw_only=True, tag="warned"):
     message: str
 
 
+class RolledBack(Event, frozen=True, kw_only=True, tag="rolled_back"):
+    """The run diverged by `step` and went back to its checkpoint of `to_step`.
+
+    From then on the schedule's rate is multiplied by `rate_factor`. `number` counts the
+    roll-backs of the run.
+    """
+
+    step: int
+    to_step: int
+    reason: str
+    rate_factor: float
+    number: int
+
+    @property
+    def message(self) -> str:
+        """Return what happened, in a sentence."""
+        return (
+            f"{self.reason}: went back to step {self.to_step:,}, with {self.rate_factor:g} of "
+            "the learning rate and the data that follow"
+        )
+
+
 class Tested(Event, frozen=True, kw_only=True, tag="tested"):
     """The best checkpoint was scored on the test set."""
 
@@ -118,7 +140,7 @@ class Ended(Event, frozen=True, kw_only=True, tag="ended"):
     seconds: float
 
 
-AnyEvent = Started | StepTaken | Validated | Saved | Warned | Tested | Ended
+AnyEvent = Started | StepTaken | Validated | Saved | Warned | RolledBack | Tested | Ended
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyEvent)

@@ -11,6 +11,7 @@ from unisono.jsonl import read_lines
 from unisono.records.events import (
     AnyEvent,
     Ended,
+    RolledBack,
     Saved,
     Started,
     StepTaken,
@@ -99,7 +100,7 @@ def read_run(path: Path) -> RunView:
         ranks={rank: tuple(_of(events, StepTaken)) for rank, events in by_rank.items()},
         validations=tuple(_of(leader, Validated)),
         saves=tuple(_of(leader, Saved)),
-        warnings=tuple(_of(leader, Warned)),
+        warnings=tuple(_warnings(leader)),
         tests=tuple(_of(leader, Tested)),
         ends=tuple(_of(leader, Ended)),
         samples=_read_samples(directory.samples),
@@ -111,8 +112,17 @@ def _of(events: list[AnyEvent], kind: type[E]) -> list[E]:
     return [event for event in events if isinstance(event, kind)]
 
 
+def _warnings(events: list[AnyEvent]) -> list[Warned]:
+    """Return the warnings, roll-backs among them."""
+    return [
+        Warned(time=event.time, step=event.step, message=event.message)
+        for event in events
+        if isinstance(event, Warned | RolledBack)
+    ]
+
+
 def _standing(events: list[AnyEvent]) -> list[AnyEvent]:
-    """Return the events without what a later start undid.
+    """Return the events without what a later start or a roll-back undid.
 
     A run that was killed at step 1900 goes on from its checkpoint at 1000: what it recorded
     between the two belongs to weights that no longer exist.
@@ -120,9 +130,20 @@ def _standing(events: list[AnyEvent]) -> list[AnyEvent]:
     kept: list[AnyEvent] = []
     for event in events:
         if isinstance(event, Started):
-            kept = [e for e in kept if not isinstance(e, UNDONE) or e.step <= event.step]
+            kept = _up_to(kept, event.step)
+        elif isinstance(event, RolledBack):
+            kept = [e for e in _up_to(kept, event.to_step) if not _again(e, event)]
         kept.append(event)
     return kept
+
+
+def _up_to(events: list[AnyEvent], step: int) -> list[AnyEvent]:
+    return [e for e in events if not isinstance(e, UNDONE) or e.step <= step]
+
+
+def _again(event: AnyEvent, later: RolledBack) -> bool:
+    # Killed before the roll-back was saved, a run comes to the same one a second time.
+    return isinstance(event, RolledBack) and event.number >= later.number
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ class BytePieces:
 
     kind = "bytes"
     size = _FIRST_BYTE + 256
+    encodes_words_alone = False  # the space between words is a piece
     model = b"one piece per byte of UTF-8\n"
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from unisono.errors import DataError, suggest
 from unisono.text.byte_pieces import BytePieces
 from unisono.text.sentence_pieces import SentencePieces
-from unisono.text.tokenizer import Tokenizer
+from unisono.text.tokenizer import Tokenizer, Tokenizers, pieces_files
 
 KINDS = (SentencePieces.kind, BytePieces.kind)
 
@@ -27,3 +27,11 @@ def load_tokenizer(kind: str, path: Path) -> Tokenizer:
     if kind == BytePieces.kind:
         return BytePieces()
     return SentencePieces(model, where=str(path))
+
+
+def load_tokenizers(kind: str, directory: Path, *, joint: bool) -> Tokenizers:
+    """Load the tokenizers of this kind from the files in `directory`."""
+    source_file, target_file = pieces_files(joint=joint)
+    source = load_tokenizer(kind, directory / source_file)
+    target = source if joint else load_tokenizer(kind, directory / target_file)
+    return Tokenizers(source, target)

@@ -8,6 +8,7 @@ number signs of Arabic and the tags of which some flags are made. Those stay.
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 _INVISIBLE = re.compile(
     "["
@@ -21,23 +22,64 @@ _INVISIBLE = re.compile(
 # SentencePiece writes a space as this block and could not tell the two apart again.
 _SPACE_MARK = "\u2581"
 
+_OTHER_SPACES = (
+    "\t\x0b\x0c\r\x1c\x1d\x1e\x1f\x85\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
+    "\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+
+_DOUBLE_QUOTES = "\u201c\u201d\u201e\u201f\u00ab\u00bb"  # “ ” „ ‟ « »
+_SINGLE_QUOTES = "\u2018\u2019\u201a\u201b\u2039\u203a"  # ‘ ’ ‚ ‛ ‹ ›
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """Write each line in NFC, without control characters, with single spaces between words.
+
+    Any run of Unicode white space becomes one space. `plain_quotes` writes “ ” „ ‟ « » as "
+    and ‘ ’ ‚ ‛ ‹ › as ', the apostrophe ’ included; primes and accents stay.
+    """
+
+    plain_quotes: bool = False
+    lowercase: bool = False
+
+    def __call__(self, lines: Sequence[str]) -> list[str]:
+        """Return every line normalised; the lines hold no line feed."""
+        if not lines:
+            return []
+        # As one text: a few passes over many lines are faster than many over each.
+        text = _plain(self._changed("\n".join(lines)))
+        return _single_spaces(text).split("\n")
+
+    def _changed(self, text: str) -> str:
+        if self.plain_quotes and not text.isascii():
+            for quote in _DOUBLE_QUOTES:
+                text = text.replace(quote, '"')
+            for quote in _SINGLE_QUOTES:
+                text = text.replace(quote, "'")
+        # Before NFC: some letters compose in lower case only.
+        return text.lower() if self.lowercase else text
+
 
 def normalise(line: str) -> str:
-    """Return `line` in NFC, without control characters, with single spaces between words.
-
-    Any run of Unicode white space, line breaks included, becomes one space.
-    """
+    """Return `line` normalised without options; line breaks in it become spaces, too."""
     return " ".join(_plain(line).split())
 
 
 def normalise_lines(lines: Sequence[str]) -> list[str]:
-    """Return every line normalised; the lines hold no line feed. Faster than one by one."""
-    if not lines:
-        return []
-    return [" ".join(line.split()) for line in _plain("\n".join(lines)).split("\n")]
+    """Return every line normalised without options; the lines hold no line feed."""
+    return Normalisation()(lines)
 
 
 def _plain(text: str) -> str:
     # Removed first: what a removed character kept apart may compose.
     visible = _INVISIBLE.sub("", text).replace(_SPACE_MARK, "_")
     return visible if visible.isascii() else unicodedata.normalize("NFC", visible)
+
+
+def _single_spaces(text: str) -> str:
+    """Do as `" ".join(line.split())` for every line, in a few passes over all of them."""
+    for space in _OTHER_SPACES:
+        text = text.replace(space, " ")
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ")

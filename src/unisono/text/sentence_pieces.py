@@ -1,21 +1,32 @@
-"""Subwords: joint byte-pair encoding by SentencePiece.
+"""Subwords by SentencePiece: learnt here, or a model that somebody has already.
 
-Text is normalised before it comes here, so SentencePiece's own normalisation is off.
+Text is normalised before it comes here, so a model learnt here takes it as it is. A model
+made elsewhere may change the text further, and numbers its pieces in its own way; its file
+stays as it is, and its ids are mapped to ours.
 """
 
 import io
+import random
+import re
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import sentencepiece
 
 from unisono.errors import ConfigError, DataError
+from unisono.text.model_file import ModelFile, read_model_file
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID
 
 # The model file holds the number of threads, so it is fixed for the bytes to be the same
 # everywhere; the pieces do not depend on it.
 _THREADS = 2
+# Byte pairs are counted in words; for unigrams SentencePiece takes about 21 bytes of memory
+# for each character of the text.
+UNIGRAM_CHARACTERS = 30_000_000
 _UNKNOWN_SURFACE = "\u2047"
+_SPACE_MARK = "\u2581"
 _FATAL_ONLY = 3
+_NOTHING = -1  # the id of a special piece that a model does not have
 
 
 class SentencePieces:
@@ -23,44 +34,60 @@ class SentencePieces:
 
     kind = "sentencepiece"
 
-    def __init__(self, model: bytes, *, where: str = "") -> None:
-        self._processor = _processor_of(model, where)
-
-    @property
-    def size(self) -> int:
-        return int(self._processor.get_piece_size())
-
-    @property
-    def model(self) -> bytes:
-        return bytes(self._processor.serialized_model_proto())
+    def __init__(self, model: bytes, where: str = "") -> None:
+        self.model = model
+        self._processor, file = _load(model, where)
+        self.encodes_words_alone = _encodes_words_alone(self._processor, file)
+        theirs = _their_ids(self._processor)
+        self.size = len(theirs)
+        # No table for a model that numbers its pieces as we do.
+        self._theirs: list[int] = []
+        self._ours: list[int] = []
+        if theirs != list(range(self.size)):
+            self._theirs = theirs
+            self._ours = _inverse(theirs, self._processor.get_piece_size())
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         pieces: list[list[int]] = self._processor.encode(list(lines))
-        return pieces
+        if not self._ours:
+            return pieces
+        ours = self._ours.__getitem__
+        return [list(map(ours, line)) for line in pieces]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         if len(ids) == 0:
             return []  # which SentencePiece would take for one empty line
-        lines: list[str] = self._processor.decode([[int(i) for i in line] for line in ids])
+        pieces = [[int(i) for i in line] for line in ids]
+        if self._theirs:
+            theirs = self._theirs
+            pieces = [[theirs[i] for i in line if theirs[i] != _NOTHING] for line in pieces]
+        lines: list[str] = self._processor.decode(pieces)
         return lines
 
 
 def learn_pieces(
-    lines: Iterable[str], *, size: int, character_coverage: float
+    lines: Iterable[str],
+    *,
+    size: int,
+    character_coverage: float,
+    pieces: Literal["bpe", "unigram"] = "bpe",
+    byte_fallback: bool = False,
 ) -> SentencePieces:
     """Learn at most `size` pieces from normalised `lines`; the same lines, the same pieces.
 
-    Text too poor for `size` pieces gives fewer.
+    Text too poor for `size` pieces gives fewer. With `byte_fallback` 256 of the pieces are
+    bytes, and characters that have no piece are spelled with them instead of being unknown.
     """
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
+            sentence_iterator=iter(lines if pieces == "bpe" else _some(lines)),
             model_writer=model,
-            model_type="bpe",
+            model_type=pieces,
             vocab_size=size,
             hard_vocab_limit=False,
             character_coverage=character_coverage,
+            byte_fallback=byte_fallback,
             normalization_rule_name="identity",
             pad_id=PADDING_ID,
             unk_id=UNKNOWN_ID,
@@ -71,30 +98,92 @@ def learn_pieces(
             minloglevel=_FATAL_ONLY,
         )
     except RuntimeError as error:
-        if "smaller than required_chars" not in str(error):
+        if "!sentences_.empty()" in str(error):
+            raise _nothing_to_learn_from() from error
+        needed = re.search(r"smaller than required_chars. \d+ vs (\d+)", str(error))
+        if not needed:
             raise
-        raise ConfigError(
-            f"{size} pieces are fewer than the text has different characters",
-            where="corpus.vocabulary",
-            fix="raise it, or lower corpus.character_coverage to 0.9995",
-        ) from error
+        raise _too_few(size, int(needed[1]), byte_fallback) from error
     return SentencePieces(model.getvalue())
 
 
-def _processor_of(model: bytes, where: str) -> sentencepiece.SentencePieceProcessor:
-    fix = "prepare the corpus again, or restore the file from a copy"
+def _some(lines: Iterable[str]) -> list[str]:
+    """Return lines chosen by chance, always the same, of not too many characters in all."""
+    draw, share = random.Random(0), 1.0
+    kept: list[tuple[float, str]] = []
+    characters = 0
+    for line in lines:
+        rank = draw.random()
+        if rank >= share:
+            continue
+        kept.append((rank, line))
+        characters += len(line)
+        while characters > UNIGRAM_CHARACTERS and len(kept) > 1:
+            share /= 2
+            kept = [(rank, line) for rank, line in kept if rank < share]
+            characters = sum(len(line) for _, line in kept)
+    return [line for _, line in kept]
+
+
+def _too_few(size: int, needed: int, byte_fallback: bool) -> ConfigError:
+    single = "the characters of the text" + (" and the 256 bytes" if byte_fallback else "")
+    return ConfigError(
+        f"{size} pieces are too few: {single} need {needed}",
+        where="corpus.vocabulary",
+        fix=f"set it to more than {needed}, or lower corpus.character_coverage to 0.9995",
+    )
+
+
+def _nothing_to_learn_from() -> DataError:
+    return DataError(
+        "no line of the training text is short enough to learn pieces from",
+        where="[[data.train]]",
+        fix="break it into sentences, one a line; lines of over 4,000 bytes are passed over",
+    )
+
+
+def _load(model: bytes, where: str) -> tuple[sentencepiece.SentencePieceProcessor, ModelFile]:
+    fix = "restore the file from a copy, or make the pieces again"
     if not model:
         raise DataError("the model of pieces is empty", where=where, fix=fix)
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
         raise DataError("not a SentencePiece model", where=where, fix=fix) from error
-    found = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
-    expected = (PADDING_ID, UNKNOWN_ID, BEGIN_ID, END_ID)
-    if found != expected:
-        what = f"padding, unknown, begin and end have the ids {found}, not {expected}"
-        raise DataError(what, where=where, fix=fix)
-    # A file cut off between two pieces still loads, but without the settings at its end.
-    if processor.decode([UNKNOWN_ID]) != _UNKNOWN_SURFACE:
-        raise DataError("the model of pieces is cut off or foreign", where=where, fix=fix)
-    return processor
+    return processor, read_model_file(model, where, fix)
+
+
+def _their_ids(processor: sentencepiece.SentencePieceProcessor) -> list[int]:
+    """Return the model's own ids in the order of ours: the four special ones, then the rest."""
+    special = [0, 0, 0, 0]
+    special[PADDING_ID] = processor.pad_id()
+    special[UNKNOWN_ID] = processor.unk_id()
+    special[BEGIN_ID] = processor.bos_id()
+    special[END_ID] = processor.eos_id()
+    return special + [i for i in range(processor.get_piece_size()) if i not in special]
+
+
+def _inverse(theirs: list[int], count: int) -> list[int]:
+    ours = [UNKNOWN_ID] * count
+    for our, their in enumerate(theirs):
+        if their != _NOTHING:
+            ours[their] = our
+    return ours
+
+
+def _encodes_words_alone(
+    processor: sentencepiece.SentencePieceProcessor, file: ModelFile
+) -> bool:
+    """Say whether the pieces of a word never depend on other words.
+
+    Merges stay inside words if no piece has a space but at its front. Of unigram pieces the
+    best sequence is looked for in the whole line, and rounding decides between equals. The
+    mark of spaces must be a piece itself: unknown characters side by side are one piece.
+    """
+    if not (file.byte_pairs and file.plain):
+        return False
+    mark = processor.piece_to_id(_SPACE_MARK)
+    if mark == processor.unk_id() or processor.is_control(mark) or processor.is_unused(mark):
+        return False
+    pieces = (processor.id_to_piece(i)[1:] for i in range(processor.get_piece_size()))
+    return not any(_SPACE_MARK in rest or " " in rest for rest in pieces)

@@ -1,6 +1,7 @@
 """What every tokenizer promises, and the four ids all of them share."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 PADDING_ID = 0
@@ -28,8 +29,43 @@ class Tokenizer(Protocol):
     def model(self) -> bytes:
         """Return what `load_tokenizer` needs to build the same tokenizer again."""
 
+    @property
+    def encodes_words_alone(self) -> bool:
+        """Say whether a line is encoded as its words between spaces are, one by one."""
+
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the ids of each line."""
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Return the line of each sequence of ids."""
+
+
+def pieces_files(*, joint: bool) -> tuple[str, str]:
+    """Name the files, beside what they encode, of the source's and the target's tokenizer."""
+    if joint:
+        return "pieces.model", "pieces.model"
+    return "pieces.source.model", "pieces.target.model"
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The tokenizers of the two languages; the same one twice if they share it."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def joint(self) -> bool:
+        """Say whether both languages share one vocabulary."""
+        return self.source is self.target
+
+    @property
+    def kind(self) -> str:
+        """Name the kind of both."""
+        return self.target.kind
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Return the files, by name, from which `load_tokenizers` makes the same again."""
+        names = pieces_files(joint=self.joint)
+        return dict(zip(names, (self.source.model, self.target.model), strict=True))

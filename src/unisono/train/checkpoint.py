@@ -7,7 +7,7 @@ a name; they are written after what they point to. Only the leading process writ
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,8 +60,6 @@ def save(
     directory.mkdir(parents=True, exist_ok=True)
     _check_space(directory, [*model.values(), *optimizer.values()])
     name = name_of(progress.step)
-    if (directory / name).exists():
-        _remove(directory / name)
     with atomic.new_directory(directory / name) as temporary:
         save_file(dict(model), temporary / MODEL)
         save_file(dict(optimizer), temporary / OPTIMIZER)
@@ -69,7 +67,15 @@ def save(
         files = {file: atomic.written(temporary / file) for file in FILES}
         manifest = msgspec.json.encode(Manifest(FORMAT, progress.step, files))
         atomic.write_bytes(temporary / MANIFEST, manifest)
+        if (directory / name).exists():
+            _remove(directory / name)
     return verify(directory / name)
+
+
+def names(directory: Path) -> list[str]:
+    """Return the names of all checkpoints in `directory`, the newest first."""
+    found = [path.name for path in directory.glob("step-*") if _NAME.fullmatch(path.name)]
+    return sorted(found, key=_step, reverse=True)
 
 
 def point(directory: Path, pointer: str, name: str) -> None:
@@ -83,11 +89,18 @@ def pointed(directory: Path, pointer: str) -> str:
     return path.read_text("utf-8").strip() if path.is_file() else ""
 
 
-def prune(directory: Path, keep: int, best: str) -> None:
-    """Remove all but the newest `keep` checkpoints and the best."""
-    for name in _names(directory)[keep:]:
-        if name != best:
+def prune(directory: Path, keep: int, needed: Collection[str]) -> None:
+    """Remove all but the newest `keep` checkpoints and those `needed`, such as the best."""
+    for name in names(directory)[keep:]:
+        if name not in needed:
             _remove(directory / name)
+
+
+def discard(directory: Path, newer_than: str) -> None:
+    """Remove the checkpoints newer than `newer_than`: the run went back to before them."""
+    there = names(directory)
+    for name in there[: there.index(newer_than)]:
+        _remove(directory / name)
 
 
 def verify(path: Path) -> Manifest:
@@ -121,14 +134,18 @@ def load(path: Path) -> Checkpoint:
     )
 
 
-def newest(directory: Path) -> tuple[str, list[str]]:
+def newest(directory: Path, up_to: int | None = None) -> tuple[str, list[str]]:
     """Return the name of the newest sound checkpoint, and why newer ones were passed over.
+
+    Those after step `up_to` do not count.
 
     Without any checkpoint the name is "". If there are some and none is sound, that is an
     error: training again from nothing would bury what can perhaps be saved.
     """
     troubles = []
-    for name in _names(directory):
+    for name in names(directory):
+        if up_to is not None and _step(name) > up_to:
+            continue
         try:
             verify(directory / name)
         except DataError as error:
@@ -149,16 +166,15 @@ def set_aside(directory: Path, newer_than: str) -> None:
 
     Counted among the newest, they would let the sound ones be pruned.
     """
-    names = _names(directory)
-    for name in names[: names.index(newer_than)]:
+    there = names(directory)
+    for name in there[: there.index(newer_than)]:
         aside = directory / f"damaged-{name}"
         shutil.rmtree(aside, ignore_errors=True)
         (directory / name).rename(aside)
 
 
-def _names(directory: Path) -> list[str]:
-    found = [path.name for path in directory.glob("step-*") if _NAME.fullmatch(path.name)]
-    return sorted(found, key=lambda name: int(name.removeprefix("step-")), reverse=True)
+def _step(name: str) -> int:
+    return int(name.removeprefix("step-"))
 
 
 def _remove(path: Path) -> None:

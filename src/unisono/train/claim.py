@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from unisono import atomic
-from unisono.config.settings import Settings
+from unisono.config.settings import Data, Settings
 from unisono.config.write import to_toml
+from unisono.corpus.agreement import Difference, differences
 from unisono.corpus.manifest import Manifest
 from unisono.corpus.reader import Corpus
 from unisono.errors import ConfigError, DataError, RunError
@@ -80,38 +81,32 @@ def claim(settings: Settings, corpus: Corpus, environment: dict[str, Any]) -> Cl
 
 def check_made_as_told(settings: Settings, corpus: Corpus) -> None:
     """Raise an error if the corpus was prepared by other settings than these."""
-    told, made = _told(settings), _made(corpus.manifest)
-    for key, value in told.items():
-        if made.get(key, value) != value:
-            raise ConfigError(
-                f"the corpus was prepared with {key} = {made[key]!r}; the settings say "
-                f"{value!r}",
-                where=str(corpus.path),
-                fix="prepare it again in another `corpus.directory`, or restore the settings",
-            )
+    data, made = settings.data, _files_of(corpus.manifest)
+    languages = data.source_language, data.target_language
+    found = list(differences(corpus.manifest, settings.corpus, languages))
+    if made and made != _files_named(data):
+        found.append(Difference("files", made, _files_named(data)))
+    if found:
+        first = found[0]
+        raise ConfigError(
+            f"the corpus was prepared with {first.name} = {first.then!r}; the settings say "
+            f"{first.now!r}",
+            where=str(corpus.path),
+            fix="prepare it again in another `corpus.directory`, or restore the settings",
+        )
 
 
-def _told(settings: Settings) -> dict[str, object]:
-    data, table = settings.data, msgspec.to_builtins(settings.corpus)
-    del table["directory"]
+def _files_named(data: Data) -> list[tuple[str, str, str]]:
     held_out = [(name, p) for name, p in (("valid", data.valid), ("test", data.test)) if p]
     pairs = [*(("train", pair) for pair in data.train), *held_out]
-    return {
-        "source_language": data.source_language,
-        "target_language": data.target_language,
-        "files": sorted((s, Path(p.source).name, Path(p.target).name) for s, p in pairs),
-        **table,
-    }
+    return sorted(
+        (split, Path(pair.tsv or pair.source).name, Path(pair.tsv or pair.target).name)
+        for split, pair in pairs
+    )
 
 
-def _made(manifest: Manifest) -> dict[str, object]:
-    files = sorted((i.split, i.source.name, i.target.name) for i in manifest.inputs)
-    return {
-        "source_language": manifest.source_language,
-        "target_language": manifest.target_language,
-        **({"files": files} if files else {}),
-        **manifest.settings,
-    }
+def _files_of(manifest: Manifest) -> list[tuple[str, str, str]]:
+    return sorted((i.split, i.source.name, i.target.name) for i in manifest.inputs)
 
 
 def _check_directory(directory: RunDirectory) -> None:

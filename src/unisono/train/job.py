@@ -20,7 +20,6 @@ from unisono.comm.strategies import strategy_of
 from unisono.comm.together import all_or_none, check_same
 from unisono.config.settings import Settings
 from unisono.config.write import to_toml
-from unisono.corpus.layout import PIECES
 from unisono.corpus.reader import Corpus, open_corpus
 from unisono.errors import RunError
 from unisono.models.transformer import TransformerModel, build_model
@@ -29,10 +28,12 @@ from unisono.records.environment import describe_environment
 from unisono.records.events import AnyEvent, Ended, Started, StepTaken, Tested, Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.recorder import Recorder
+from unisono.train.averages import Averages
 from unisono.train.claim import Claim, claim
 from unisono.train.examine import Examiner
 from unisono.train.keeper import Found, Keeper
 from unisono.train.loop import Session, train
+from unisono.train.precision import Precision, check_precision, set_tf32
 from unisono.train.progress import Progress
 from unisono.train.randomness import set_randomness
 from unisono.train.signals import Signals
@@ -68,6 +69,8 @@ def run_with(comm: Comm, settings: Settings) -> Iterator[AnyEvent]:
         comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
     )
     check_same(comm, _facts(settings, corpus))
+    all_or_none(comm, lambda: check_precision(_precision(settings, comm)))
+    set_tf32(settings.train.tf32, comm.world.device)
     claimed = all_or_none(comm, lambda: _claim(settings, corpus, comm))
     try:
         yield from _run(settings, corpus, comm)
@@ -120,10 +123,13 @@ def _session(
     settings: Settings, corpus: Corpus, comm: Comm, signals: Signals
 ) -> tuple[Session, TransformerModel]:
     set_randomness(settings.seed)
-    model = build_model(settings.model, corpus.manifest.vocabulary).to(_device(comm))
+    sizes = corpus.manifest.vocabulary, corpus.manifest.source_vocabulary
+    model = build_model(settings.model, *sizes).to(_device(comm))
     optimizer = build_optimizer(settings.optimizer, model)
     directory = RunDirectory(Path(settings.run))
-    keeper = Keeper(directory.checkpoints, settings.checkpoint.keep, comm, model, optimizer)
+    averages = Averages(model.named_parameters(), settings.train.average)
+    keep = settings.checkpoint.keep
+    keeper = Keeper(directory.checkpoints, keep, comm, model, optimizer, averages)
     parts = Parts(
         replica=strategy_of(settings.sync).attach(model, comm),
         comm=comm,
@@ -132,6 +138,8 @@ def _session(
         seed=settings.seed,
         label_smoothing=settings.train.label_smoothing,
         clip_norm=settings.train.clip_norm,
+        averages=averages,
+        precision=_precision(settings, comm),
     )
     world = comm.world
     stream = Stream(
@@ -144,7 +152,7 @@ def _session(
 def _examiner(
     settings: Settings, corpus: Corpus, comm: Comm, model: TransformerModel
 ) -> Examiner:
-    validation, tokenizer = settings.validation, corpus.tokenizer()
+    validation, tokenizer = settings.validation, corpus.tokenizers().target
     tokens = validation.tokens_per_batch
     greedy = Decoding(beam=validation.beam, length_penalty=settings.decoding.length_penalty)
     test = None
@@ -200,8 +208,8 @@ def _write_bundle(
     write_bundle(
         RunDirectory(Path(settings.run)).bundle,
         model=model,
-        tokenizer_file=corpus.path / PIECES,
-        tokenizer_kind=corpus.manifest.tokenizer,
+        tokenizers=corpus.tokenizers(),
+        normalisation=corpus.normalisation(),
         source_language=corpus.manifest.source_language,
         target_language=corpus.manifest.target_language,
         decoding=settings.decoding,
@@ -234,3 +242,7 @@ def _devices() -> list[str]:
 
 def _device(comm: Comm) -> torch.device:
     return torch.device(comm.world.device)
+
+
+def _precision(settings: Settings, comm: Comm) -> Precision:
+    return Precision(settings.train.precision, comm.world.device)

@@ -1,11 +1,12 @@
 """Saving and finding checkpoints, with the other processes looking on."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from unisono.comm.protocol import Comm
@@ -13,7 +14,8 @@ from unisono.comm.together import all_or_none, tensors_from_leader
 from unisono.errors import RunError
 from unisono.records.events import Saved, Warned
 from unisono.train import checkpoint, state
-from unisono.train.progress import Progress
+from unisono.train.averages import Averages, split, weights_of
+from unisono.train.progress import Progress, rolled_back
 
 FAILURES_ALLOWED = 3
 
@@ -31,10 +33,16 @@ class Keeper:
     """The checkpoints of a run. Only the leading process touches the disk."""
 
     def __init__(
-        self, directory: Path, keep: int, comm: Comm, model: nn.Module, optimizer: Optimizer
+        self,
+        directory: Path,
+        keep: int,
+        comm: Comm,
+        model: nn.Module,
+        optimizer: Optimizer,
+        averages: Averages,
     ) -> None:
         self._directory, self._keep, self._comm = directory, keep, comm
-        self._model, self._optimizer = model, optimizer
+        self._model, self._optimizer, self._averages = model, optimizer, averages
         self._failures = 0
 
     def save(self, progress: Progress) -> Saved | Warned:
@@ -58,16 +66,22 @@ class Keeper:
         progress = msgspec.json.decode(told, type=Progress)
         if progress.step == 0:
             return found
-        where = f"{self._directory}/{checkpoint.name_of(progress.step)}"
-        model = tensors_from_leader(self._comm, state.model_tensors(self._model))
-        state.restore_model(self._model, model, where=where)
-        mine = state.optimizer_tensors(self._model, self._optimizer)
-        optimizer = tensors_from_leader(self._comm, mine)
-        state.restore_optimizer(self._model, self._optimizer, optimizer, where=where)
+        self._spread()
         return Found(progress, checkpoint.name_of(progress.step), found.troubles)
 
+    def roll_back(self, progress: Progress) -> Progress:
+        """Put back the newest checkpoint known to be good; return where to go on.
+
+        Newer checkpoints are removed. If the process is killed before the next save, the run
+        goes on from that checkpoint and comes to the same roll-back again.
+        """
+        good = all_or_none(self._comm, lambda: self._read_good(progress.guard.safe[0]))
+        told = self._comm.gather_bytes(msgspec.json.encode(good))[0]
+        self._spread()
+        return rolled_back(progress, msgspec.json.decode(told, type=Progress))
+
     def restore_best(self) -> Progress:
-        """Put the weights of the best checkpoint into the model; return its progress."""
+        """Put the best weights, or averages if they are on, into the model."""
         found = all_or_none(self._comm, self._read_best)
         tensors = tensors_from_leader(self._comm, state.model_tensors(self._model))
         state.restore_model(self._model, tensors, where=str(self._directory))
@@ -81,7 +95,7 @@ class Keeper:
                 self._directory,
                 progress,
                 state.model_tensors(self._model),
-                state.optimizer_tensors(self._model, self._optimizer),
+                self._other_tensors(),
             )
             self._tidy(progress)
         except (OSError, RunError) as error:
@@ -116,7 +130,9 @@ class Keeper:
             there = (self._directory / name).is_dir()  # the best one's save may have failed
             if name and there and checkpoint.pointed(self._directory, pointer) != name:
                 checkpoint.point(self._directory, pointer, name)
-        checkpoint.prune(self._directory, self._keep, best)
+        guard = progress.guard
+        good = {checkpoint.name_of(step) for step in (*guard.safe, *guard.next_safe)}
+        checkpoint.prune(self._directory, self._keep, {best, *good})
 
     def _read_newest(self) -> Found:
         if not self._comm.world.leads:
@@ -124,13 +140,50 @@ class Keeper:
         name, troubles = checkpoint.newest(self._directory)
         if not name:
             return Found(Progress(), "", tuple(troubles))
+        progress = self._load(name)
+        checkpoint.set_aside(self._directory, newer_than=name)
+        self._tidy(progress)
+        return Found(progress, name, tuple(troubles))
+
+    def _read_good(self, up_to: int) -> Progress:
+        if not self._comm.world.leads:
+            return Progress()
+        name, _ = checkpoint.newest(self._directory, up_to)
+        if not name:
+            raise RunError(
+                f"the run diverged, and checkpoint {checkpoint.name_of(up_to)}, the last good "
+                "one, is gone",
+                where=str(self._directory),
+                fix="start a new run with a lower learning rate",
+            )
+        progress = self._load(name)
+        checkpoint.discard(self._directory, newer_than=name)
+        self._tidy(progress)
+        return progress
+
+    def _load(self, name: str) -> Progress:
+        """Put the checkpoint `name` into model, optimizer and averages of this process."""
         loaded = checkpoint.load(self._directory / name)
         where = str(self._directory / name)
         state.restore_model(self._model, loaded.model, where=where)
-        state.restore_optimizer(self._model, self._optimizer, loaded.optimizer, where=where)
-        checkpoint.set_aside(self._directory, newer_than=name)
-        self._tidy(loaded.progress)
-        return Found(loaded.progress, name, tuple(troubles))
+        self._restore_others(loaded.optimizer, where)
+        return loaded.progress
+
+    def _spread(self) -> None:
+        """Give all processes what the leading one has."""
+        where = f"the leading process, from {self._directory}"
+        model = tensors_from_leader(self._comm, state.model_tensors(self._model))
+        state.restore_model(self._model, model, where=where)
+        self._restore_others(tensors_from_leader(self._comm, self._other_tensors()), where)
+
+    def _other_tensors(self) -> dict[str, Tensor]:
+        own = state.optimizer_tensors(self._model, self._optimizer)
+        return {**own, **self._averages.tensors()}
+
+    def _restore_others(self, tensors: Mapping[str, Tensor], where: str) -> None:
+        own, averages = split(tensors)
+        state.restore_optimizer(self._model, self._optimizer, own, where=where)
+        self._averages.restore(averages, where=where)
 
     def _read_best(self) -> Progress:
         if not self._comm.world.leads:
@@ -138,5 +191,7 @@ class Keeper:
         best = checkpoint.pointed(self._directory, "best")
         name = best or checkpoint.newest(self._directory)[0]
         loaded = checkpoint.load(self._directory / name)
-        state.restore_model(self._model, loaded.model, where=str(self._directory / name))
+        _, averages = split(loaded.optimizer)
+        best_weights = weights_of(averages) or loaded.model
+        state.restore_model(self._model, best_weights, where=str(self._directory / name))
         return loaded.progress

@@ -9,18 +9,22 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from unisono.batching.collate import nothing_to_learn
 from unisono.batching.plan import StepPlan
 from unisono.batching.stream import Stream, Work
 from unisono.config.settings import Settings
 from unisono.errors import RunError, UnisonoError
 from unisono.records.events import AnyEvent, Ended, StepTaken
+from unisono.train.back import roll_back, save
 from unisono.train.decide import end_of, save_is_due, validation_is_due
 from unisono.train.examine import Examiner
+from unisono.train.guard import observe
 from unisono.train.keeper import Keeper
 from unisono.train.progress import Progress, after_update, after_validation
 from unisono.train.signals import Signals
-from unisono.train.step import Parts, StepResult, Wishes, take_step
+from unisono.train.step import Dials, Parts, StepResult, Wishes, take_step
 from unisono.units import seconds_of
 
 SKIPS_ALLOWED = 20
@@ -43,19 +47,22 @@ def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
     settings, began = session.settings, time.time()
     updates_in_epoch = session.stream.updates_per_epoch()
     reason = end_of(progress, settings, updates_in_epoch)
-    skips = 0
     works = session.stream.from_position(progress.epoch, progress.position)
     with closing(works):  # type: ignore[type-var]
         while not reason:
             work, trouble = _next_work(works, session)
             wishes = _wishes(session, progress, trouble)
-            result = take_step(session.parts, work, progress.step + 1, wishes)
+            dials = _dials(session, progress)
+            result = take_step(session.parts, work, progress.step + 1, wishes, dials)
             _raise_trouble(result, trouble)
             taken, progress = _account(session, progress, work, result)
             yield taken
-            skips = _count_skips(skips, result, progress)
+            progress, diverged = _watched(session, progress, result)
+            if diverged:
+                progress = yield from roll_back(session.keeper, progress, diverged)
             reason = result.stop or end_of(progress, settings, updates_in_epoch)
-            progress = yield from _due(session, progress, reason, result)
+            if reason or not diverged:
+                progress = yield from _due(session, progress, reason, result)
             reason = reason or end_of(progress, settings, updates_in_epoch)
     seconds = time.time() - began
     yield Ended(time=time.time(), step=progress.step, reason=reason, seconds=seconds)
@@ -68,7 +75,8 @@ def _due(
     settings, best_before = session.settings, progress.best_step
     finished = reason not in ("", "signal")
     if validation_is_due(progress, settings) or finished:
-        scores = session.examiner.validate(progress.step)
+        with session.parts.averages.in_place():
+            scores = session.examiner.validate(progress.step)
         progress = after_validation(
             progress,
             loss=scores.loss,
@@ -80,8 +88,9 @@ def _due(
         yield session.examiner.event(scores, progress.step, best=is_best)
     enough = end_of(progress, settings, updates_in_epoch=progress.position + 1)
     better = progress.best_step != best_before
-    if save_is_due(progress, settings) or result.save or reason or better or enough:
-        yield session.keeper.save(progress)
+    is_due = save_is_due(progress, settings)
+    if is_due or result.save or reason or better or enough:
+        progress = yield from save(session.keeper, progress, due=is_due)
     session.parts.watch.lap()
     return progress
 
@@ -143,14 +152,26 @@ def _account(
     return event, progress
 
 
-def _count_skips(skips: int, result: StepResult, progress: Progress) -> int:
-    if not result.skipped:
-        return 0
-    if skips + 1 >= SKIPS_ALLOWED:
+def _dials(session: Session, progress: Progress) -> Dials:
+    scales = session.parts.precision.scales
+    return Dials(progress.rate_factor, progress.loss_scale.value if scales else 1.0)
+
+
+def _watched(session: Session, progress: Progress, result: StepResult) -> tuple[Progress, str]:
+    """Return the progress with what the update taught, and whether the run diverged."""
+    scale = progress.loss_scale
+    if session.parts.precision.scales:
+        progress = replace(progress, loss_scale=scale.after(skipped=result.skipped))
+        if result.skipped and scale.value > 1.0:
+            return progress, ""  # the scale was too high: the next update has a lower one
+    guard, diverged = observe(
+        progress.guard, progress.step, result.loss, skipped=result.skipped
+    )
+    if guard.skips >= SKIPS_ALLOWED:
         raise RunError(
-            f"{skips + 1} updates in a row were not finite, up to step {progress.step}",
+            f"{guard.skips} updates in a row were not finite, up to step {progress.step}",
             where="loss or gradient",
-            fix="lower the learning rate, set `train.clip_norm = 1.0`, and start again: "
-            "the last checkpoint is sound",
+            fix="start a new run with a lower learning rate and `train.clip_norm = 1.0`",
         )
-    return skips + 1
+    able = session.settings.train.guard and guard.safe[0]
+    return replace(progress, guard=guard), diverged if able else ""

@@ -1,10 +1,19 @@
 """How far a run is: all that is needed, besides the tensors, to go on exactly."""
 
+import math
+
 import msgspec
+
+from unisono.train.guard import RATE_FACTOR, Guard, after_roll_back
+from unisono.train.precision import LossScale
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """A position in a run. `position` counts the updates already made in `epoch`."""
+    """A position in a run. `position` counts the updates already made in `epoch`.
+
+    After a roll-back it is ahead of `step`: the data of the updates that were undone are not
+    used again in this epoch. `rate_factor` is what the schedule's rate is multiplied by.
+    """
 
     format: int = 1
     step: int = 0
@@ -18,6 +27,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     best_bleu: float = -1.0
     validations_since_best: int = 0
     last_validated: int = 0
+    rate_factor: float = 1.0
+    roll_backs: int = 0
+    guard: Guard = Guard()
+    loss_scale: LossScale = LossScale()
 
 
 def after_update(
@@ -37,12 +50,16 @@ def after_update(
 def after_validation(
     progress: Progress, *, loss: float, bleu: float, by: str, seconds: float
 ) -> Progress:
-    """Return the progress after a validation; the higher score is the better one."""
+    """Return the progress after a validation; the higher score is the better one.
+
+    A score that is no finite number is never the best.
+    """
     score = bleu if by == "bleu" else -loss
     progress = msgspec.structs.replace(
         progress, last_validated=progress.step, seconds=progress.seconds + seconds
     )
-    if progress.best_step and score <= progress.best_score:
+    better = not progress.best_step or score > progress.best_score
+    if not (better and math.isfinite(score) and math.isfinite(loss)):
         since = progress.validations_since_best + 1
         return msgspec.structs.replace(progress, validations_since_best=since)
     return msgspec.structs.replace(
@@ -52,4 +69,21 @@ def after_validation(
         best_loss=loss,
         best_bleu=bleu,
         validations_since_best=0,
+    )
+
+
+def rolled_back(progress: Progress, to: Progress) -> Progress:
+    """Return where a run at `progress` goes on with the weights of the checkpoint `to`.
+
+    All is as it was then, but for the data, which follow on those of the spike, the clock,
+    and the rate, which is lower from now on.
+    """
+    return msgspec.structs.replace(
+        to,
+        epoch=progress.epoch,
+        position=progress.position,
+        seconds=progress.seconds,
+        rate_factor=progress.rate_factor * RATE_FACTOR,
+        roll_backs=progress.roll_backs + 1,
+        guard=after_roll_back(to.guard, to.step, to.best_step),
     )

@@ -12,6 +12,8 @@ from unisono.comm.protocol import Comm, Replica
 from unisono.models.loss import loss_sums
 from unisono.schedules import Schedule
 from unisono.stopwatch import Stopwatch
+from unisono.train.averages import Averages
+from unisono.train.precision import Precision
 from unisono.train.randomness import set_randomness
 
 
@@ -26,6 +28,8 @@ class Parts:
     seed: int
     label_smoothing: float
     clip_norm: float = 0.0
+    averages: Averages = field(default_factory=Averages)
+    precision: Precision = field(default_factory=Precision)
     watch: Stopwatch = field(default_factory=Stopwatch)
 
 
@@ -42,6 +46,17 @@ class Wishes:
 
 
 @dataclass(frozen=True)
+class Dials:
+    """What the run so far has set: factors of the schedule's rate and of the loss."""
+
+    rate_factor: float = 1.0
+    loss_scale: float = 1.0
+
+
+NEUTRAL = Dials()
+
+
+@dataclass(frozen=True)
 class StepResult:
     """What the update did, and what all processes agreed on. The same on every process."""
 
@@ -54,14 +69,16 @@ class StepResult:
     failed_ranks: tuple[int, ...]
 
 
-def take_step(parts: Parts, work: Work, step: int, wishes: Wishes) -> StepResult:
+def take_step(
+    parts: Parts, work: Work, step: int, wishes: Wishes, dials: Dials = NEUTRAL
+) -> StepResult:
     """Move the weights once, by the mean gradient over all tokens of the plan.
 
     `work.batches` is this process's share. Losses are divided by the tokens of the whole
     plan, so the update does not depend on how the plan was shared out. All processes learn
     of each other's wishes and troubles in one small message before anyone moves.
     """
-    rate = parts.schedule(step)
+    rate = parts.schedule(step) * dials.rate_factor
     for group in parts.optimizer.param_groups:
         group["lr"] = rate
     parts.optimizer.zero_grad()
@@ -69,22 +86,25 @@ def take_step(parts: Parts, work: Work, step: int, wishes: Wishes) -> StepResult
     def loss_of(model: nn.Module, batch: Batch) -> Tensor:
         set_randomness(parts.seed, work.plan.epoch, step, batch.number)
         here = batch.to(torch.device(parts.comm.world.device))
-        sums = loss_sums(
-            model, here.source, here.target_in, here.target_out, parts.label_smoothing
-        )
-        return sums / work.plan.target_tokens
+        with parts.precision.autocast():
+            sums = loss_sums(
+                model, here.source, here.target_in, here.target_out, parts.label_smoothing
+            )
+        return sums * dials.loss_scale / work.plan.target_tokens
 
     loss = parts.replica.gradients(work.batches, loss_of, parts.watch)
     with parts.watch.time("backward"):
         _wait_for_device(parts.comm.world.device)
     with parts.watch.time("optimizer"):
+        _unscale_gradients(parts.replica.module, dials.loss_scale)
         norm = _gradient_norm(parts.replica.module, parts.clip_norm)
     with parts.watch.time("agree"):
-        agreed = _agree(parts.comm, float(loss), float(norm), wishes)
+        agreed = _agree(parts.comm, float(loss) / dials.loss_scale, float(norm), wishes)
     skipped = agreed.skipped or bool(agreed.failed_ranks)
     if not skipped:
         with parts.watch.time("optimizer"):
             parts.optimizer.step()
+            parts.averages.update(step)
     return StepResult(
         loss=agreed.loss,
         gradient_norm=float(norm),
@@ -126,6 +146,12 @@ def _wait_for_device(device: str) -> None:
     # which would wait as well, but under the name of another part of the step.
     if device.startswith("cuda"):
         torch.cuda.current_stream().synchronize()
+
+
+def _unscale_gradients(model: nn.Module, scale: float) -> None:
+    if scale != 1.0:
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        torch._foreach_mul_(gradients, 1 / scale)
 
 
 def _gradient_norm(model: nn.Module, clip_norm: float) -> Tensor:

@@ -28,7 +28,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Examination:
-    """What to score a model on."""
+    """What to score a model on. The tokenizer is the target's."""
 
     split: Split
     tokenizer: Tokenizer

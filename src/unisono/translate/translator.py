@@ -11,15 +11,23 @@ import torch
 from torch import Tensor
 
 from unisono.models.transformer import TransformerModel
-from unisono.text.normalise import normalise
-from unisono.text.tokenizer import END_ID, PADDING_ID, Tokenizer
+from unisono.text.normalise import Normalisation
+from unisono.text.tokenizer import END_ID, PADDING_ID, Tokenizers
 from unisono.translate.beam import search
 from unisono.translate.settings import Decoding
 
 
+@dataclass(frozen=True)
+class Translation:
+    """A translated line. More than one part: it was too long for the model, and was cut."""
+
+    text: str
+    parts: int
+
+
 @dataclass(frozen=True, eq=False)
 class Translator:
-    """A model, its tokenizer and a way to search.
+    """A model, its tokenizers and a way to search.
 
     Nothing is ever left out. A line of more than `max_pieces` pieces is cut into chunks of
     about the same length; each is translated by itself, and the results are joined. Choose
@@ -29,8 +37,9 @@ class Translator:
     """
 
     model: TransformerModel
-    tokenizer: Tokenizer
+    tokenizers: Tokenizers
     decoding: Decoding = Decoding()
+    normalisation: Normalisation = Normalisation()
     max_pieces: int = 200
     tokens_per_batch: int = 2000
 
@@ -39,13 +48,21 @@ class Translator:
 
         A line is translated the same in any company, up to the last bits of its scores.
         """
-        pieces = self.tokenizer.encode([normalise(line) for line in lines])
+        return [translation.text for translation in self.translations(lines)]
+
+    def translations(self, lines: Sequence[str]) -> list[Translation]:
+        """Return what `translate` does, and in how many parts each line was translated."""
+        # A line that came by another way than a file may hold line feeds.
+        clean = self.normalisation([line.replace("\n", " ") for line in lines])
+        pieces = self.tokenizers.source.encode(clean)
         chunks = [self._cut(ids) for ids in pieces]
         flat = [chunk for line in chunks for chunk in line]
-        texts = iter(self.tokenizer.decode(self._translate_ids(flat)))
-        return [" ".join(islice(texts, len(line))) for line in chunks]
+        texts = iter(self.tokenizers.target.decode(self._translate_ids(flat)))
+        return [Translation(" ".join(islice(texts, len(c))), len(c)) for c in chunks]
 
-    def translate_stream(self, lines: Iterable[str], batch_lines: int = 1000) -> Iterator[str]:
+    def translate_stream(
+        self, lines: Iterable[str], batch_lines: int = 1000
+    ) -> Iterator[Translation]:
         """Yield the translation of each line, in order, reading `batch_lines` ahead.
 
         More lines at once are faster, because lines of about the same length are translated
@@ -53,7 +70,7 @@ class Translator:
         """
         remaining = iter(lines)
         while batch := list(islice(remaining, batch_lines)):
-            yield from self.translate(batch)
+            yield from self.translations(batch)
 
     def _cut(self, ids: list[int]) -> list[list[int]]:
         """Return `ids` in as few chunks as needed; no ids, no chunk."""

@@ -51,8 +51,9 @@ def test_a_web_page_in_place_of_the_file_is_shown(server, get, known):
     refused(get, known(url), "instead of 200,000", "web page", "<!DOCTYPE html>")
 
 
-def test_a_web_page_is_never_trusted_at_first_use(server, get):
-    url = server.serve("a.gz", Reply(b"\n\n<HTML><head>"))
+@pytest.mark.parametrize("drip", [0.0, 0.005], ids=["at once", "bit by bit"])
+def test_a_web_page_is_never_trusted_at_first_use(server, get, drip):
+    url = server.serve("a.gz", Reply(b"\n\n<HTML><head>", drip=drip))
     refused(get, Remote("a.gz", (url,)), "web page")
 
 

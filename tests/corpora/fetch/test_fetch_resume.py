@@ -128,6 +128,20 @@ def test_starting_over_happens_once(server, get, known, body):
     assert get.files == []
 
 
+def test_a_server_that_breaks_and_cannot_continue_is_given_up(server, get, known, body):
+    url = server.serve("a.gz", Reply(body, break_after=70_000, content_range="nonsense"))
+    with pytest.raises(DataError, match="nonsense"):
+        get(known(url))
+    assert server.ranges("a.gz") == ["", "bytes=70000-"] * 2
+
+
+def test_a_part_with_wrong_bytes_is_started_over(server, get, known, body):
+    get.directory.mkdir()
+    (get.directory / "a.gz.part").write_bytes(OTHER)
+    assert get(known(server.serve("a.gz", Reply(body)))).path.read_bytes() == body
+    assert server.ranges("a.gz") == [""]
+
+
 def test_a_server_that_knows_no_ranges_sends_it_all(server, get, known, body):
     url = server.serve("a.gz", Reply(body, break_after=70_000), Reply(body, ranges=False))
     assert get(known(url)).path.read_bytes() == body
@@ -253,7 +267,7 @@ def test_a_part_longer_than_the_file_is_dropped(server, get, known, body, said):
 
 
 def test_without_checksum_too_a_part_longer_than_the_file_is_dropped(server, get, body):
-    torn = Reply(body, etag='"1"', break_after=70_000)
+    torn = Reply(body, etag='"1"', break_after=70_000, chunked=True)
     refusal = Reply(status=416, content_range="bytes */1000", etag='"1"')
     url = server.serve("a.gz", torn, refusal, Reply(body[:1000], etag='"2"'))
     assert get(unknown(url)).path.read_bytes() == body[:1000]
@@ -280,15 +294,16 @@ def test_a_mirror_with_something_else_does_not_cost_what_is_here(
     assert (get.directory / "a.gz.part").read_bytes() == body[:80_000]
 
 
-@pytest.mark.parametrize(
-    "note",
-    ["", "{", "[]", '{"url": 3}', '{"url": "u", "version": "a\\nb", "total": 0}', "\xff"],
-)
+DAMAGED = ["", "{", "[]", '{"url": 3}', '{"url": "URL", "total": -1}', "\xff"]
+BAD_VERSION = '{"url": "URL", "version": "a\\nb"}'
+
+
+@pytest.mark.parametrize("note", [*DAMAGED, BAD_VERSION])
 def test_a_damaged_note_is_an_unknown_origin(server, get, body, note):
+    url = server.serve("a.gz", Reply(body, etag='"1"'))
     get.directory.mkdir()
     (get.directory / "a.gz.part").write_bytes(OTHER[:5000])
-    (get.directory / "a.gz.part.json").write_text(note, encoding="latin-1")
-    url = server.serve("a.gz", Reply(body, etag='"1"'))
+    (get.directory / "a.gz.part.json").write_text(note.replace("URL", url), encoding="latin-1")
     assert get(unknown(url)).path.read_bytes() == body
     assert server.ranges("a.gz") == [""]
 

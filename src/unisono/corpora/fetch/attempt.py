@@ -161,8 +161,8 @@ class _Pulse:
 def _check(remote: Remote, part: Part) -> None:
     """Refuse a part that is complete and not the file."""
     wrong = difference(remote, part.size, part.digests)
-    if not part.size and not remote.has_checksum:
-        wrong = "an empty file"
+    if not remote.has_checksum and (is_web_page(part.head) or not part.size):
+        wrong = wrong or "that is not the file"
     if not wrong:
         return
     seen, in_one_go = glimpse(part.head), part.in_one_go

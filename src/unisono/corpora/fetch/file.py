@@ -5,10 +5,10 @@ from pathlib import Path
 
 from unisono.corpora.fetch.download import download
 from unisono.corpora.fetch.local import already_here, candidates, not_here, take_given
-from unisono.corpora.fetch.lock import only_one
 from unisono.corpora.fetch.patience import USUAL, Patience
 from unisono.corpora.fetch.remote import Fetched, Received, Remote
 from unisono.errors import DataError
+from unisono.lock import only_one
 
 
 def fetch(
@@ -61,7 +61,8 @@ def _fetch(
         require([remote], directory, given=given)
     if not target.exists():
         directory.mkdir(parents=True, exist_ok=True)
-        with only_one(target):
+        again = "wait until it has finished, then call this again"
+        with only_one(target, doing=f"downloading {target.name}", fix=again):
             if not target.exists():  # nobody was quicker
                 paths = candidates(remote, given) if given is not None else []
                 if paths:

@@ -6,6 +6,7 @@ from unisono.diagnose.checkpoints import (
     OPTIMIZER,
     PROGRESS,
     WEIGHTS,
+    averages_of,
     moments_of,
     newest_files,
 )
@@ -55,7 +56,11 @@ def answer_checkpoint_files(case: Case) -> Answer:
 def _content(case: Case, name: str) -> str:
     if name != OPTIMIZER:
         return CONTENTS.get(name, "not a file this version knows")
-    moments = moments_of(case.run.config)
+    averages = ", and a moving average of the weights" * averages_of(case.run.config)
+    return _optimizer_state(moments_of(case.run.config)) + averages
+
+
+def _optimizer_state(moments: int | None) -> str:
     if moments == 0:
         return "the state of the optimizer, which keeps nothing for each weight (plain SGD)"
     if moments == 1:

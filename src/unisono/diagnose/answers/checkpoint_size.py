@@ -6,6 +6,7 @@ from unisono.diagnose.checkpoints import (
     OPTIMIZER,
     WEIGHTS,
     Files,
+    averages_of,
     moments_of,
     newest_files,
 )
@@ -33,17 +34,19 @@ def answer_checkpoint_size(case: Case) -> Answer:
             "the optimizer is not recorded, so the sum cannot be checked.",
             values={"bytes": files.bytes, "expected_bytes": None, "files": files.sizes},
         )
-    return _answered(case, files, moments)
+    return _answered(case, files, moments, averages_of(case.run.config))
 
 
-def _answered(case: Case, files: Files, moments: int) -> Answer:
+def _answered(case: Case, files: Files, moments: int, averages: int) -> Answer:
     weights = BYTES_PER_NUMBER * case.parameters
-    expected = weights * (1 + moments)
+    expected = weights * (1 + moments + averages)
     off = files.bytes - expected
     fits = abs(off) <= OVERHEAD_BYTES + OVERHEAD_SHARE * expected
     kept = {0: "", 1: " and the optimizer's momentum (as much again)"}.get(
         moments, " and two moments of Adam (twice as much again)"
     )
+    kept += " and their moving average (as much again)" if averages else ""
+    moments += averages
     verdict = "which is what it weighs" if fits else "which is NOT what it weighs"
     return reply(
         "checkpoint_size",

@@ -1,4 +1,4 @@
-"""One download at a time for one file."""
+"""One process at a time for one file or directory."""
 
 import fcntl
 import os
@@ -10,14 +10,16 @@ from unisono.errors import DataError
 
 
 @contextmanager
-def only_one(target: Path) -> Iterator[None]:
-    """Hold the right to create `target`; refuse if another process holds it.
+def only_one(target: Path, *, doing: str, fix: str) -> Iterator[None]:
+    """Hold the right to create `target`; refuse if another process is `doing` it already.
 
-    The lock lies next to the file and ends with the process that holds it, however that
+    The lock lies next to the target and ends with the process that holds it, however that
     ends.
     """
     lock = target.with_name(f".{target.name}.lock")
-    handle = _locked(lock, target)
+    handle = _locked(lock)
+    if handle is None:
+        raise DataError(f"another process is {doing}", where=str(target), fix=fix)
     try:
         yield
     finally:
@@ -25,18 +27,14 @@ def only_one(target: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _locked(lock: Path, target: Path) -> int:
+def _locked(lock: Path) -> int | None:
     while True:
         handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
-            raise DataError(
-                f"another process is downloading {target.name}",
-                where=str(target),
-                fix="wait until it has finished, then call this again",
-            ) from None
+            return None
         if _is_current(handle, lock):
             return handle
         os.close(handle)  # its last holder removed it between open and lock: try the next

@@ -1,0 +1,138 @@
+"""What `unisono show` says of a corpus: how big is the training set, and how do you know?"""
+
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from unisono.corpus.manifest import Block, Input, Manifest, SplitSize, TextFile
+from unisono.corpus.reader import Corpus
+from unisono.units import amount_of_bytes
+
+FIRST_PAIRS = 3
+WIDTH = 34  # of one side of an example
+BAR = 18
+PIECES_A_ROW = 10  # of the manifest's histogram
+
+
+def corpus_page(corpus: Corpus) -> Iterator[str]:
+    """Yield the lines of the page."""
+    manifest = corpus.manifest
+    languages = f"{manifest.source_language}→{manifest.target_language}"
+    size = sum(file.bytes for file in manifest.files.values())
+    yield f"corpus {corpus.path}: {languages}, complete, every hash verified"
+    yield f"  {len(manifest.files)} files, {amount_of_bytes(size)} on disk"
+    yield f"  made with unisono {manifest.created_with}"
+    yield f"  fingerprint {manifest.fingerprint}"
+    yield from _section("read", _read(manifest.inputs))
+    yield from _section("kept (source and target in pieces)", _kept(manifest))
+    yield from _section(_dropped_title(manifest), _dropped(manifest))
+    yield from _section("vocabulary", _vocabulary(manifest))
+    yield from _section("lengths of the training sentences, in pieces", _lengths(manifest))
+    yield from _section("first pairs", _first_pairs(corpus))
+
+
+def _section(title: str, lines: Iterator[str]) -> Iterator[str]:
+    if body := list(lines):
+        yield from ("", title, *(f"  {line}" for line in body))
+
+
+def _read(inputs: list[Input]) -> Iterator[str]:
+    for given in inputs:
+        files: tuple[TextFile, ...] = (given.source, given.target)
+        if given.columns:
+            files = (given.source,)
+        for file in files:
+            columns = " columns {} and {}".format(*given.columns) if given.columns else ""
+            yield (
+                f"{given.split:6}{file.name}{columns}: {file.lines:,} lines, "
+                f"{amount_of_bytes(file.text_bytes)} of text"
+            )
+            yield f"{'':6}sha256 {file.sha256}"
+
+
+def _kept(manifest: Manifest) -> Iterator[str]:
+    heads = f"{'pairs':>11}{'of':>11}{'source':>13}{'target':>13}{'text':>10}"
+    yield f"{'':12}{heads}  a pair"
+    for name, split in manifest.splits.items():
+        yield _size(name, split)
+        if name == "train" and (len(split.blocks) > 1 or split.blocks[0].weight != 1):
+            for number, block in enumerate(split.blocks, start=1):
+                yield _size(f"  source {number}", block)
+                if block.weight != 1:
+                    yield f"{'':14}each pair {block.weight:g} times an epoch"
+
+
+def _size(name: str, size: SplitSize | Block) -> str:
+    mean = (size.source_tokens + size.target_tokens) / max(1, size.pairs)
+    of = size.read_pairs
+    return (
+        f"{name:12}{size.pairs:>11,}{f'{of:,}' if of else '':>11}{size.source_tokens:>13,}"
+        f"{size.target_tokens:>13,}{amount_of_bytes(size.text_bytes):>10}  {mean:.1f}"
+    )
+
+
+def _dropped_title(manifest: Manifest) -> str:
+    dropped = sum(drop.count for drop in manifest.dropped.values())
+    share = dropped / max(1, manifest.read_pairs)
+    return f"dropped {dropped:,} of {manifest.read_pairs:,} pairs ({share:.1%})"
+
+
+def _dropped(manifest: Manifest) -> Iterator[str]:
+    by_count = sorted(manifest.dropped.items(), key=lambda item: -item[1].count)
+    for reason, dropped in by_count:
+        yield f"{reason:26}{dropped.count:>12,}  {dropped.count / manifest.read_pairs:.2%}"
+        for pair in dropped.examples:
+            yield f"    {_side_by_side(*pair)}"
+    if not by_count:
+        yield "nothing"
+
+
+def _vocabulary(manifest: Manifest) -> Iterator[str]:
+    learning, train = manifest.learning, manifest.splits["train"]
+    if manifest.joint:
+        yield f"{manifest.vocabulary:,} pieces for both languages ({manifest.tokenizer})"
+    else:
+        yield (
+            f"{manifest.source_vocabulary:,} pieces for {manifest.source_language}, "
+            f"{manifest.vocabulary:,} for {manifest.target_language} ({manifest.tokenizer})"
+        )
+    if learning.algorithm == "given":
+        yield "given as a model; sha256 " + ", ".join(learning.models)
+    elif learning.algorithm:
+        yield f"learnt by {learning.algorithm} from {learning.lines:,} lines"
+    yield (
+        f"unknown in the training set: {train.source_unknown:,} source and "
+        f"{train.target_unknown:,} target pieces"
+    )
+
+
+def _lengths(manifest: Manifest) -> Iterator[str]:
+    train = manifest.splits["train"]
+    most = max([1, *train.source_lengths, *train.target_lengths])
+    if not train.source_lengths:
+        return
+    yield f"{'':11}{manifest.source_language:34}{manifest.target_language}"
+    rows = zip_longest(train.source_lengths, train.target_lengths, fillvalue=0)
+    for number, counts in enumerate(rows):
+        first = number * PIECES_A_ROW + 1
+        sides = [f"{'█' * round(BAR * n / most):{BAR}} {n:>12,}" for n in counts]
+        yield f"{f'{first}–{first + PIECES_A_ROW - 1}':>8}   {'   '.join(sides)}"
+
+
+def _first_pairs(corpus: Corpus) -> Iterator[str]:
+    for source, target in corpus.manifest.first_pairs[:FIRST_PAIRS]:
+        yield f"{'train':6}{_side_by_side(source, target)}"
+    for name in ("valid", "test"):
+        if corpus.has(name):
+            split = corpus.split(name)
+            pairs = zip(split.source_text(), split.target_text(), strict=True)
+            for source, target in list(pairs)[:FIRST_PAIRS]:
+                yield f"{name:6}{_side_by_side(source, target)}"
+
+
+def _side_by_side(source: str, target: str) -> str:
+    return f"{_short(source):{WIDTH}} │ {_short(target)}"
+
+
+def _short(text: str) -> str:
+    shown = "".join(c if c.isprintable() else "·" for c in text)
+    return shown if len(shown) <= WIDTH else shown[: WIDTH - 1] + "…"

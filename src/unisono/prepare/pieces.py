@@ -1,0 +1,139 @@
+"""Where the pieces of a corpus come from: given as model files, or learnt from its text."""
+
+from collections.abc import Generator, Iterable
+from concurrent.futures import wait
+from itertools import chain, islice
+from pathlib import Path
+
+from unisono.atomic import sha256_of
+from unisono.config.settings import CorpusSettings
+from unisono.corpus.manifest import Learning, SplitSize
+from unisono.errors import DataError
+from unisono.prepare.assignment import Assignment
+from unisono.prepare.gathering import CleanText
+from unisono.prepare.held_out import HeldOutSet
+from unisono.prepare.learning import Learner, SampleWriter
+from unisono.prepare.packing import UNKNOWN_SHOWN
+from unisono.prepare.progress import Progress
+from unisono.prepare.words import LineEncoder
+from unisono.prepare.workers import working
+from unisono.text.load import load_tokenizer
+from unisono.text.sentence_pieces import SentencePieces
+from unisono.text.tokenizer import UNKNOWN_ID, Tokenizers
+
+# Pieces learnt from the same text lack a character here and there, if told to; more than
+# that is a mistake, and pieces made for other text should not lack more than a few.
+_MOST_UNKNOWN_LEARNT = 0.05
+_MOST_UNKNOWN_GIVEN = 0.01
+_MOST_UNKNOWN_HELD_OUT = 0.1  # of a few sentences, by given pieces
+_SECONDS_PER_LOOK = 0.5
+
+# Where pieces that do not fit come from, and what to do then.
+_GIVEN = (
+    "corpus.pieces_model",
+    "name a model learnt from such text, or none: then one is learnt here",
+)
+_LEARNT = (
+    "corpus.character_coverage",
+    "set corpus.byte_fallback = true, or raise corpus.character_coverage",
+)
+_ADDED = (
+    "the last [[data.train]]",
+    "learn pieces from all the text: prepare it in another corpus.directory",
+)
+
+
+def given_models(settings: CorpusSettings) -> list[Path]:
+    """Return the files of the pieces that are given: none, one for both sides, or two."""
+    return [
+        Path(name) for name in (settings.pieces_model, settings.target_pieces_model) if name
+    ]
+
+
+def load_given(settings: CorpusSettings) -> tuple[Tokenizers, Learning] | None:
+    """Load the pieces that are given, if any."""
+    models = given_models(settings)
+    if not models:
+        return None
+    for name, path in zip(("pieces_model", "target_pieces_model"), models, strict=False):
+        if not path.is_file():
+            raise DataError(
+                f"there is no file {path}",
+                where=f"corpus.{name}",
+                fix=f'name a SentencePiece model, or set {name} = "" to learn one',
+            )
+    tokenizers = [load_tokenizer(SentencePieces.kind, path) for path in models]
+    learning = Learning(algorithm="given", models=[sha256_of(path) for path in models])
+    return Tokenizers(tokenizers[0], tokenizers[-1]), learning
+
+
+def learn(
+    texts: list[CleanText], assignment: Assignment, directory: Path
+) -> Generator[Progress, None, tuple[Tokenizers, Learning]]:
+    """Learn pieces from a sample of the clean text, which lies in `directory` meanwhile."""
+    settings, pairs = assignment.settings, sum(text.pairs for text in texts)
+    writer = SampleWriter(settings, pairs, directory)
+    for seen in writer.write(portion for text in texts for portion in text.portions):
+        yield Progress("reading a sample", seen, pairs)
+    sample, models = writer.sample(), []
+    # A process of its own, whose memory is gone with it.
+    with working(Learner(settings), min(assignment.workers, 1)) as workforce:
+        for path in sample.paths:
+            yield Progress("learning pieces", 0, 0)
+            future = workforce.begin(path)
+            while wait([future], _SECONDS_PER_LOOK).not_done:
+                yield Progress("learning pieces", 0, 0)
+            models.append(SentencePieces(workforce.finish(future)))
+            path.unlink()
+    yield Progress("learning pieces", 1, 1)
+    learning = Learning(algorithm=settings.pieces, lines=sample.lines)
+    return Tokenizers(models[0], models[-1]), learning
+
+
+def check_held_out(tokenizers: Tokenizers, held_out: list[HeldOutSet]) -> None:
+    """Raise an error if given pieces are clearly made for other text, before all is read."""
+    for number, (side, tokenizer) in enumerate(
+        (("source", tokenizers.source), ("target", tokenizers.target))
+    ):
+        lines = [pair[number] for held in held_out for pair in held.pairs]
+        ids = list(chain.from_iterable(tokenizer.encode(lines)))
+        count = ids.count(UNKNOWN_ID)
+        if count > _MOST_UNKNOWN_HELD_OUT * len(ids):
+            encoder = LineEncoder(tokenizer)
+            unknown = [c for c in dict.fromkeys("".join(lines)) if not encoder.knows(c)]
+            raise _do_not_fit(side, count / len(ids), unknown, _GIVEN)
+
+
+def check_train(
+    size: SplitSize,
+    unknown: Iterable[Iterable[str]],
+    learning: Learning,
+    *,
+    added: bool = False,
+) -> None:
+    """Raise an error if too much of the training text is unknown to its pieces.
+
+    Text that is `added` to a corpus has to do with the pieces that are there.
+    """
+    given = learning.algorithm == "given"
+    limit = _MOST_UNKNOWN_GIVEN if given else _MOST_UNKNOWN_LEARNT
+    place = _ADDED if added else _GIVEN if given else _LEARNT
+    counts = (
+        ("source", size.source_unknown, size.source_tokens),
+        ("target", size.target_unknown, size.target_tokens),
+    )
+    for (side, count, tokens), characters in zip(counts, unknown, strict=True):
+        if count > limit * tokens:
+            raise _do_not_fit(side, count / tokens, characters, place)
+
+
+def _do_not_fit(
+    side: str, share: float, characters: Iterable[str], place: tuple[str, str]
+) -> DataError:
+    shown = " ".join(islice(characters, UNKNOWN_SHOWN))
+    return DataError(
+        f"the pieces do not fit the {side} text: {100 * share:.1f} % of its pieces are "
+        f"unknown, for example {shown}",
+        where=place[0],
+        fix=place[1],
+    )

@@ -1,0 +1,56 @@
+"""Saving where a run is, and going back there when it diverges."""
+
+import time
+from collections.abc import Generator
+
+from msgspec.structs import replace
+
+from unisono.errors import RunError
+from unisono.records.events import AnyEvent, RolledBack, Saved
+from unisono.train.checkpoint import name_of
+from unisono.train.guard import ROLL_BACKS, after_save
+from unisono.train.keeper import Keeper
+from unisono.train.progress import Progress
+
+
+def save(
+    keeper: Keeper, progress: Progress, *, due: bool
+) -> Generator[AnyEvent, None, Progress]:
+    """Save the run as it is; return the progress that knows of it.
+
+    Only saves that are `due` can be gone back to: one that somebody asked for, or where a
+    run was stopped, would let it take another course than a run that was left alone.
+    """
+    guard = after_save(progress.guard, progress.step, progress.best_step)
+    told = replace(progress, guard=guard) if due else progress
+    event = keeper.save(told)
+    yield event
+    return told if isinstance(event, Saved) else progress
+
+
+def roll_back(
+    keeper: Keeper, progress: Progress, reason: str
+) -> Generator[AnyEvent, None, Progress]:
+    """Go back to the last good checkpoint; return where to go on, at a lower rate.
+
+    This is saved at once, in the place of that checkpoint.
+    """
+    if progress.roll_backs >= ROLL_BACKS:
+        raise RunError(
+            f"the run diverged at step {progress.step} ({reason}), after {ROLL_BACKS} "
+            f"roll-backs and at {progress.rate_factor:g} of its learning rate",
+            where=f"the last good checkpoint is {name_of(progress.guard.safe[0])}",
+            fix="start a new run with a lower rate or a longer warm-up and `train.clip_norm "
+            "= 1.0`; look for bad text in the corpus",
+        )
+    back = keeper.roll_back(progress)
+    yield RolledBack(
+        time=time.time(),
+        step=progress.step,
+        to_step=back.step,
+        reason=reason,
+        rate_factor=back.rate_factor,
+        number=back.roll_backs,
+    )
+    yield keeper.save(back)
+    return back

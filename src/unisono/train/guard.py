@@ -1,0 +1,97 @@
+"""Noticing that a run diverges. Pure: the same losses give the same answer on every process.
+
+The loss is smoothed by the median of its last `SMOOTH` values, which no single bad batch
+moves. It has risen too far when it is above its recent minimum by six deviations of the
+noise, by a fifth, and by half a nat, whichever is the most. The noise is measured on
+differences of neighbouring losses before those, so that neither the fall of the loss at
+the start nor the rise itself counts as noise. The minimum is let up slowly: a loss that
+climbs a little over thousands of updates is a matter of the data.
+"""
+
+import math
+from itertools import pairwise
+from statistics import median
+
+import msgspec
+
+SMOOTH = 16
+WINDOW = 128
+EARLIEST = 2 * SMOOTH  # losses seen before anything is called a rise
+DEVIATIONS, SHARE, NATS = 6.0, 0.2, 0.5
+LEAK = 2000  # updates over which the minimum is forgotten
+SKIPS = 10
+MARGIN = SMOOTH  # updates after which a rise that began before a save would have shown
+
+NONE = (0, 0)
+ROLL_BACKS = 3
+RATE_FACTOR = 0.5
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """What has been seen of a run, and which of its checkpoints is known to be good.
+
+    `safe` are the step of a checkpoint after which the run stayed calm for `MARGIN` updates,
+    and that of the best one as of then; 0 if there is none. `next_safe` are those of a newer
+    checkpoint that has yet to show it. None of them may be removed.
+    """
+
+    losses: tuple[float, ...] = ()
+    low: float = 0.0
+    skips: int = 0
+    calm: int = 0
+    safe: tuple[int, int] = (0, 0)
+    next_safe: tuple[int, int] = (0, 0)
+
+
+def observe(guard: Guard, step: int, loss: float, *, skipped: bool) -> tuple[Guard, str]:
+    """Return the guard after update `step`, and why the run must be called diverged, or ""."""
+    if skipped or not math.isfinite(loss):
+        guard = msgspec.structs.replace(guard, skips=guard.skips + 1, calm=0)
+        return guard, _many_skips(guard)
+    losses = (*guard.losses, loss)[-WINDOW:]
+    smoothed = median(losses[-SMOOTH:])
+    known = len(guard.losses) >= SMOOTH
+    low = min(smoothed, guard.low + (smoothed - guard.low) / LEAK) if known else smoothed
+    rise = _allowed_rise(losses, low)
+    guard = msgspec.structs.replace(
+        guard,
+        losses=losses,
+        low=low,
+        skips=0,
+        calm=guard.calm + 1 if smoothed <= low + rise / 2 else 0,
+    )
+    if len(losses) >= EARLIEST and smoothed > low + rise:
+        return guard, f"the training loss rose from {low:.3f} to {smoothed:.3f}"
+    return _with_proven(guard, step), ""
+
+
+def after_save(guard: Guard, step: int, best_step: int) -> Guard:
+    """Return the guard after the checkpoint of `step` was saved."""
+    if guard.next_safe != NONE:
+        return guard
+    return msgspec.structs.replace(guard, next_safe=(step, best_step))
+
+
+def after_roll_back(guard: Guard, step: int, best_step: int) -> Guard:
+    """Return the guard of a run that went back to the checkpoint of `step`."""
+    return msgspec.structs.replace(guard, safe=(step, best_step), next_safe=NONE, skips=0)
+
+
+def _many_skips(guard: Guard) -> str:
+    if guard.skips < SKIPS:
+        return ""
+    return f"{guard.skips} updates in a row were not finite"
+
+
+def _allowed_rise(losses: tuple[float, ...], low: float) -> float:
+    changes = [abs(after - before) for before, after in pairwise(losses[:-SMOOTH])]
+    # 1.4826 median deviations are a standard deviation, and differences have sqrt(2) of it.
+    noise = 1.4826 / math.sqrt(2) * median(changes) if changes else 0.0
+    return max(DEVIATIONS * noise, SHARE * abs(low), NATS)
+
+
+def _with_proven(guard: Guard, step: int) -> Guard:
+    since = step - guard.next_safe[0]
+    if guard.next_safe == NONE or min(since, guard.calm) < MARGIN:
+        return guard
+    return msgspec.structs.replace(guard, safe=guard.next_safe, next_safe=NONE)

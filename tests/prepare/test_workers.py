@@ -1,0 +1,81 @@
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from unisono.errors import DataError
+from unisono.prepare.workers import working
+
+pytestmark = pytest.mark.ranks
+
+
+def square(number):
+    time.sleep(0.02 if number % 3 == 0 else 0)
+    return number * number, os.getpid()
+
+
+def fail_at_five(number):
+    if number == 5:
+        raise DataError("five", where="at 5", fix="leave it out")
+    return number
+
+
+def die_at_five(number):
+    if number == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def sleep_long(number):
+    time.sleep(600)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_results_come_in_the_order_of_the_items(workers):
+    with working(square, workers) as workforce:
+        results = list(workforce.results(range(40)))
+    assert [result for result, _ in results] == [number * number for number in range(40)]
+    assert len({process for _, process in results} - {os.getpid()}) == workers
+
+
+def test_only_a_few_items_are_in_work():
+    taken = []
+
+    def items():
+        for number in range(50):
+            taken.append(number)
+            yield number
+
+    with working(square, 2) as workforce:
+        for count, _ in enumerate(workforce.results(items()), start=1):
+            assert len(taken) - count <= 4
+
+
+def test_an_error_comes_through_as_it_was_and_nobody_works_on():
+    with (
+        pytest.raises(DataError) as caught,
+        working(fail_at_five, 2) as workforce,
+    ):
+        list(workforce.results(range(1000)))
+    assert (caught.value.what, caught.value.where) == ("five", "at 5")
+    assert str(caught.value).endswith("fix:   leave it out")
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_that_was_killed_is_told_without_a_traceback():
+    with (
+        pytest.raises(DataError, match="a worker was killed by signal 9, probably .* memory"),
+        working(die_at_five, 2) as workforce,
+    ):
+        list(workforce.results(range(1000)))
+    assert multiprocessing.active_children() == []
+
+
+def test_leaving_ends_work_that_would_take_long():
+    with pytest.raises(KeyboardInterrupt), working(sleep_long, 2) as workforce:
+        workforce.begin(1)
+        workforce.begin(2)
+        raise KeyboardInterrupt
+    assert multiprocessing.active_children() == []
