@@ -27,6 +27,7 @@ class Eole:
     package = "eole"
     steps = (("torch==2.13.0", "eole", "aiohttp"),)  # which its command imports
     note = "pre-norm; one process that loads data; logging of attention entropy off"
+    ends_itself = False
 
     def start(self, job: Job, python: Path) -> Start:
         config = job.directory / "eole.yaml"

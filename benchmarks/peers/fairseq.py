@@ -35,6 +35,7 @@ class Fairseq:
         ("torch==2.13.0", "fairseq==0.12.2"),
     )
     note = "pre-norm; one process that loads data"
+    ends_itself = False
 
     def start(self, job: Job, python: Path) -> Start:
         data = _binary(job.texts, python)

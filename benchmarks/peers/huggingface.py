@@ -19,6 +19,7 @@ class Transformers:
     package = "transformers"
     steps = (("torch==2.13.0", "transformers", "accelerate", "numpy"),)
     note = "post-norm, which is all that MarianMT knows; relu; group_by_length"
+    ends_itself = False
 
     def start(self, job: Job, python: Path) -> Start:
         model, path = job.size.model, job.directory / "task.json"

@@ -28,6 +28,7 @@ class JoeyNMT:
         "pre-norm; batches by sentences, because its batches by tokens count padding, which "
         "is half of them"
     )
+    ends_itself = False
 
     def start(self, job: Job, python: Path) -> Start:
         config, vocabulary = job.directory / "joey.yaml", job.directory / "vocabulary.txt"

@@ -37,6 +37,7 @@ class Marian:
     package = "pymarian"
     steps = (("pymarian",),)
     note = "pre-norm; its log counts; two threads that each compute half of an update"
+    ends_itself = False
 
     def start(self, job: Job, python: Path) -> Start:
         vocabulary = job.directory / "vocabulary.yml"

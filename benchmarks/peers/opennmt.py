@@ -38,6 +38,7 @@ class OpenNMT:
         ("--no-deps", "OpenNMT-py==3.5.1"),
     )
     note = "pre-norm; one process that loads data"
+    ends_itself = False
 
     def start(self, job: Job, python: Path) -> Start:
         config = job.directory / "onmt.yaml"

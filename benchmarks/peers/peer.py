@@ -56,12 +56,16 @@ class Translation:
 
 
 class Peer(Protocol):
-    """A trainer. `steps` are the arguments of `pip install`, one call after another."""
+    """A trainer. `steps` are the arguments of `pip install`, one call after another.
+
+    One that `ends_itself` stops after `Job.seconds`, and only then has what translates.
+    """
 
     name: str
     package: str
     steps: tuple[tuple[str, ...], ...]
     note: str
+    ends_itself: bool
 
     def start(self, job: Job, python: Path) -> Start:
         """Write the files of `job` and return the command that trains on them."""

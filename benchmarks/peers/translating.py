@@ -19,6 +19,7 @@ from peers.environment import last_lines
 from peers.peer import Peer, Translation, threads
 from peers.round import Followed, RoundError, follow
 from peers.task import BEAM, SIZES, Job, Texts
+from unisono.score.bleu import score_bleu
 
 SAVE_EVERY = 25  # updates
 MARK = "\u2581"
@@ -31,18 +32,18 @@ def compare_translating(
     write_one(texts)
     jobs = _train_all(work, texts, players, minutes * 60)
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
-    words: dict[str, float] = {}
+    said: dict[str, list[str]] = {}
     for _ in range(rounds):
         for name, job in list(jobs.items()):
             peer, python = players[name]
             try:
-                whole, words[name] = _translate(peer, python, job, "test")
+                whole, said[name] = _translate(peer, python, job, "test")
                 seconds[name].append(whole - _translate(peer, python, job, "one")[0])
             except RoundError as error:
                 print(f"**{name} failed**: {error}\n", flush=True)
                 del jobs[name]
-    (work / "translating.json").write_text(json.dumps({"seconds": seconds, "words": words}))
-    _print(texts, {name: seconds[name] for name in jobs}, words, minutes)
+    (work / "translating.json").write_text(json.dumps({"seconds": seconds, "said": said}))
+    _print(texts, {name: seconds[name] for name in jobs}, said, minutes)
 
 
 def write_one(texts: Texts) -> None:
@@ -76,7 +77,9 @@ def _train_all(
 
 def _train(peer: Peer, python: Path, job: Job) -> None:
     def enough(followed: Followed) -> bool:
-        # Half way to the next save: the last one is complete.
+        if peer.ends_itself:
+            return False
+        # Well after a save: it is complete.
         updates = followed.updates
         over = updates[-1].time - updates[0].time >= job.seconds
         return over and len(updates) > SAVE_EVERY and len(updates) % SAVE_EVERY > 2
@@ -84,8 +87,8 @@ def _train(peer: Peer, python: Path, job: Job) -> None:
     follow(peer.start(job, python), job.directory / "log.txt", enough, may_end=True)
 
 
-def _translate(peer: Peer, python: Path, job: Job, split: str) -> tuple[float, float]:
-    """Return the seconds it took, and the words of a sentence."""
+def _translate(peer: Peer, python: Path, job: Job, split: str) -> tuple[float, list[str]]:
+    """Return the seconds it took, and what was said."""
     wanted = peer.translate(job, python, split)
     if wanted is None:
         raise RoundError("it cannot translate")
@@ -96,8 +99,12 @@ def _translate(peer: Peer, python: Path, job: Job, split: str) -> tuple[float, f
     seconds = time.perf_counter() - began
     if code:
         raise RoundError(f"ended with exit code {code}; {log} ends:\n{last_lines(log)}")
-    lines = [line for line in map(_text, output.read_text("utf-8").split("\n")) if line]
-    return seconds, sum(len(line.split()) for line in lines) / max(1, len(lines))
+    told = output.read_text("utf-8").split("\n")[:-1]
+    lines = [text for text in map(_text, told) if text is not None]
+    wanted_lines = len(job.texts.stem(f"{split}.en").read_text("utf-8").split("\n")) - 1
+    if len(lines) != wanted_lines:
+        raise RoundError(f"{len(lines)} translations of {wanted_lines} sentences: see {output}")
+    return seconds, lines
 
 
 def _run(wanted: Translation, log: Path) -> int:
@@ -110,22 +117,31 @@ def _run(wanted: Translation, log: Path) -> int:
         ).returncode
 
 
-def _text(line: str) -> str:
-    """Return a line of output as words: fairseq marks its own, and pieces are joined."""
-    if "\t" in line:
-        line = line.split("\t")[2] if line.startswith("H-") else ""
+def _text(line: str) -> str | None:
+    """Return a line of output as words, or none: fairseq writes more than translations."""
+    if line[:2] in ("S-", "W-", "D-", "P-", "H-") and "\t" in line:
+        if not line.startswith("H-"):
+            return None
+        line = line.split("\t")[2]
     return line.replace(" ", "").replace(MARK, " ").strip() if MARK in line else line
 
 
 def _print(
-    texts: Texts, seconds: dict[str, list[float]], words: dict[str, float], minutes: float
+    texts: Texts, seconds: dict[str, list[float]], said: dict[str, list[str]], minutes: float
 ) -> None:
-    sentences = len(texts.stem("test.en").read_text("utf-8").split("\n")) - 2
-    print(f"## Translating {sentences + 1:,} sentences, beam {BEAM}, after {minutes:g} min\n")
-    print("| trainer | sentences/s | rounds | words a sentence |")
-    print("|---|---|---|---|")
+    references = texts.stem("raw-test.de").read_text("utf-8").split("\n")[:-1]
+    timed = len(references) - 1
+    print(f"## Translating {timed + 1:,} sentences, beam {BEAM}, after {minutes:g} min\n")
+    print("| trainer | sentences/s | rounds | words a sentence | BLEU |")
+    print("|---|---|---|---|---|")
     for name, all_seconds in seconds.items():
-        rates = [sentences / one for one in all_seconds]
+        rates = [timed / one for one in all_seconds]
         rounds = ", ".join(f"{rate:.1f}" for rate in rates)
-        print(f"| {name} | **{median(rates):.1f}** | {rounds} | {words[name]:.1f} |")
-    print("\nThe goal: 1.5 times the best peer. Lengths differ: compare them, too.\n")
+        words = sum(len(line.split()) for line in said[name]) / len(references)
+        bleu = score_bleu(said[name], references).score
+        print(
+            f"| {name} | **{median(rates):.1f}** | {rounds} | {words:.1f} | {bleu:.1f} |",
+            flush=True,
+        )
+    print("\nThe goal: 1.5 times the best peer. A peer whose lengths or BLEU are far off does")
+    print("other work, or none: do not compare with it.\n")

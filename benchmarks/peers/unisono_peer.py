@@ -26,6 +26,7 @@ class Unisono:
 
     package = "unisono"
     steps: tuple[tuple[str, ...], ...] = ()
+    ends_itself = True
 
     def __init__(self, workers: int, overrides: tuple[str, ...] = ()) -> None:
         self.workers, self._overrides = workers, overrides

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from unisono.corpus import BlockWriter, Corpus, Manifest, open_corpus, seal, write_corpus
 from unisono.corpus.layout import id_type
 from unisono.corpus.manifest import (
-    fingerprint_of,
+    fingerprinted,
     manifest_bytes,
     read_manifest,
     size_of_split,
@@ -244,7 +244,7 @@ def test_a_missing_model_of_one_language_is_noticed(tmp_path, file):
     write_corpus(tmp_path / "c", two_vocabularies(), {"train": [("a", "eins")]})
     manifest = read_manifest(tmp_path / "c")
     files = {name: entry for name, entry in manifest.files.items() if name != file}
-    changed = msgspec.structs.replace(manifest, files=files, fingerprint=fingerprint_of(files))
+    changed = fingerprinted(msgspec.structs.replace(manifest, files=files))
     (tmp_path / "c" / "manifest.json").write_bytes(manifest_bytes(changed))
     with pytest.raises(DataError, match=f"about {file}"):
         open_corpus(tmp_path / "c")

@@ -4,10 +4,9 @@ import msgspec
 import pytest
 from preparing import content, corpus_settings, names, pair, prepare, sentences, small_data
 
-from unisono.atomic import Written
 from unisono.config.settings import Pair
 from unisono.corpus import open_corpus
-from unisono.corpus.manifest import fingerprint_of
+from unisono.corpus.manifest import fingerprinted, manifest_bytes, read_manifest
 from unisono.errors import ConfigError, DataError
 from unisono.prepare import prepare_corpus
 
@@ -227,13 +226,14 @@ def test_a_source_that_the_pieces_do_not_fit_is_refused_and_the_corpus_kept(home
 
 def test_a_changed_weight_rewrites_the_manifest_only(home):
     path, data = home
-    before = content(path / "corpus")
+    before, fingerprint = content(path / "corpus"), open_corpus(path / "corpus").fingerprint
     first, second = data.train
     first, second = replaced(first, weight=2.0), replaced(second, weight=1.5)
     told = prepare(replaced(data, train=[first, second]), path / "corpus")
     assert told[-1].stage == "weights changed"
     after, manifest = content(path / "corpus"), open_corpus(path / "corpus").manifest
     assert [block.weight for block in manifest.splits["train"].blocks] == [2.0, 1.5]
+    assert manifest.fingerprint != fingerprint
     assert before.pop("manifest.json") != after.pop("manifest.json")
     assert before == after
 
@@ -241,15 +241,11 @@ def test_a_changed_weight_rewrites_the_manifest_only(home):
 def test_a_corpus_without_hashes_cannot_be_added_to(home):
     path, data = home
     file = path / "corpus" / "manifest.json"
-    manifest = msgspec.json.decode(file.read_bytes())
-    files = {n: f for n, f in manifest["files"].items() if not n.endswith(".hashes")}
+    manifest = read_manifest(path / "corpus")
+    files = {n: f for n, f in manifest.files.items() if not n.endswith(".hashes")}
     for hashes in (path / "corpus").glob("*.hashes"):
         hashes.unlink()
-    manifest |= {
-        "files": files,
-        "fingerprint": fingerprint_of({n: Written(**f) for n, f in files.items()}),
-    }
-    file.write_bytes(msgspec.json.encode(manifest))
+    file.write_bytes(manifest_bytes(fingerprinted(replaced(manifest, files=files))))
     assert prepare(data, path / "corpus")[-1].stage == "up to date"
     with pytest.raises(ConfigError, match="could not add to a corpus"):
         prepare(replaced(data, train=[*data.train, third(path)]), path / "corpus")

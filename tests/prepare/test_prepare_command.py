@@ -330,7 +330,7 @@ def packed_text(home, count):
     size = 0
     for seed, side in enumerate(("en", "de")):
         path = home / "text" / f"train.{side}.gz"
-        size += path.write_bytes(gzip.compress(numbered(count, seed)))
+        size += path.write_bytes(gzip.compress(numbered(count, seed), 1))
     return size
 
 
@@ -345,7 +345,8 @@ def test_a_disk_too_small_is_told_before_anything_is_read(large, small_disk):
 
 @pytest.mark.parametrize("workers", [1, 2], ids=["here", "in a worker"])
 def test_a_disk_that_runs_full_is_told_and_nothing_is_left(home, small_disk, workers):
-    packed = packed_text(home, 250_000)
+    packed = packed_text(home, 350_000)
+    assert 2.5 * packed > 8_000_000  # or no worker is started
     place = small_disk(int(5.2 * packed / 1e6) + 2)
     done = run(home, "--workers", workers, train=FILES.format(ending=".gz"))
     assert done.returncode == 3, done.stderr

@@ -1,10 +1,12 @@
 import msgspec
+import numpy as np
 import pytest
 from preparing import content, pair, prepare, sentences, small_data, write
 
 from unisono.config.settings import Pair
 from unisono.corpus import open_corpus
 from unisono.prepare import build, chunks
+from unisono.prepare.judging import hashes_of
 
 
 def varied_data(directory):
@@ -84,6 +86,10 @@ def test_the_manifest_answers_what_show_asks(varied):
         assert counts == expected
         assert sum(counts) == train.pairs
     assert manifest.first_pairs == text_of(corpus)[:3]
+    hashes = [np.fromfile(varied[1] / f"train.{n}.hashes", "<u8") for n in range(3)]
+    assert [len(part) for part in hashes] == [block.pairs for block in train.blocks]
+    expected = hashes_of(*map(list, zip(*text_of(corpus), strict=True)))
+    assert np.array_equal(np.concatenate(hashes), expected)
     assert manifest.learning.lines == 2 * (train.pairs + 2)  # two go by their lengths later
 
 

@@ -146,10 +146,18 @@ def _added(counts: Iterable[list[int]]) -> list[int]:
     return [sum(column) for column in zip_longest(*counts, fillvalue=0)]
 
 
-def fingerprint_of(files: dict[str, Written]) -> str:
-    """Return one hash for all files: it changes when any name or content does."""
-    lines = (f"{file.sha256}  {name}\n" for name, file in sorted(files.items()))
+def fingerprint_of(manifest: Manifest) -> str:
+    """Return one hash for all files and weights: it changes when what is learnt from does."""
+    lines = [f"{file.sha256}  {name}\n" for name, file in sorted(manifest.files.items())]
+    for split in manifest.splits.values():
+        weighted = (block for block in split.blocks if block.weight != 1.0)
+        lines += [f"weight {block.weight!r}  {block.name}\n" for block in weighted]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def fingerprinted(manifest: Manifest) -> Manifest:
+    """Return `manifest` with the fingerprint it ought to have."""
+    return msgspec.structs.replace(manifest, fingerprint=fingerprint_of(manifest))
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:

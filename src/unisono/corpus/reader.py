@@ -166,7 +166,7 @@ def open_corpus(path: Path, *, verify: bool = False) -> Corpus:
 
 
 def _check_manifest(path: Path, manifest: Manifest) -> None:
-    if fingerprint_of(manifest.files) != manifest.fingerprint:
+    if fingerprint_of(manifest) != manifest.fingerprint:
         what = "the manifest does not agree with its own fingerprint"
         raise DataError(what, where=str(path), fix=_AGAIN)
     files = manifest.files

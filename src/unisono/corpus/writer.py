@@ -28,7 +28,7 @@ from unisono.corpus.layout import (
 from unisono.corpus.manifest import (
     Block,
     Manifest,
-    fingerprint_of,
+    fingerprinted,
     manifest_bytes,
     size_of_split,
 )
@@ -180,7 +180,7 @@ def seal(directory: Path, manifest: Manifest) -> None:
         for path in sorted(directory.iterdir())
         if path.name != MANIFEST
     }
-    complete = msgspec.structs.replace(manifest, files=files, fingerprint=fingerprint_of(files))
+    complete = fingerprinted(msgspec.structs.replace(manifest, files=files))
     (directory / MANIFEST).write_bytes(manifest_bytes(complete))
 
 

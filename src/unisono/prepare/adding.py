@@ -19,7 +19,7 @@ from unisono.corpus.layout import HASH_TYPE, MANIFEST, hashes_file
 from unisono.corpus.manifest import (
     Block,
     Manifest,
-    fingerprint_of,
+    fingerprinted,
     manifest_bytes,
     size_of_split,
 )
@@ -43,7 +43,7 @@ def reweight(assignment: Assignment, manifest: Manifest) -> None:
     blocks = _reweighted(assignment, manifest.splits["train"].blocks)
     splits = manifest.splits | {"train": size_of_split(blocks)}
     changed = msgspec.structs.replace(manifest, splits=splits)
-    write_bytes(assignment.path / MANIFEST, manifest_bytes(changed))
+    write_bytes(assignment.path / MANIFEST, manifest_bytes(fingerprinted(changed)))
 
 
 def add_sources(
@@ -117,9 +117,8 @@ def _join(
         read_pairs=manifest.read_pairs + sum(record.source.lines for record in records),
         dropped=drops.summary(),
         files=files,
-        fingerprint=fingerprint_of(files),
     )
-    write_bytes(assignment.path / MANIFEST, manifest_bytes(complete))
+    write_bytes(assignment.path / MANIFEST, manifest_bytes(fingerprinted(complete)))
 
 
 def _reweighted(assignment: Assignment, blocks: list[Block]) -> list[Block]:

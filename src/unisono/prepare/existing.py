@@ -71,10 +71,8 @@ def compare(assignment: Assignment) -> Generator[Progress, None, Comparison]:
 def _other_files(
     then: list[Input], now: list[RawPair], hashes: list[tuple[str, ...]]
 ) -> Iterator[str]:
-    splits = [raw.split for raw in now]
-    old = len(then)
-    if [i.split for i in then] != splits[:old] or set(splits[old:]) - {"train"}:
-        yield f"it was made from {old} pairs of files, now there are {len(now)}"
+    if [i.split for i in then] != [raw.split for raw in now[: len(then)]]:
+        yield f"it was made from {len(then)} pairs of files, now there are {len(now)}"
         return
     for before, raw, found in zip(then, now, hashes, strict=False):
         files = (before.source, before.target)[: len(found)]
