@@ -183,3 +183,12 @@ def test_a_loss_that_is_not_finite_is_skipped_and_then_ends_the_run(home):
         list(run_with(Solo(), settings))
     view = read_run(home / "run")
     assert sum(step.skipped for step in view.steps) >= 19
+
+
+def test_a_run_of_a_version_that_had_fewer_settings_is_continued(home):
+    train(home, steps=2)
+    config = home / "run" / "config.toml"
+    newer = ("guard", "precision", "learning_lines")
+    kept = [line for line in config.read_text().splitlines() if not line.startswith(newer)]
+    config.write_text("\n".join(kept) + "\n")
+    assert train(home, steps=4)

@@ -136,8 +136,10 @@ def _check_directory(directory: RunDirectory) -> None:
 def _check_same_settings(directory: RunDirectory, settings: Settings) -> None:
     if not directory.config.is_file():
         return
-    before = _fixed(tomllib.loads(directory.config.read_text("utf-8")))
-    now = _fixed(tomllib.loads(to_toml(settings)))
+    # Resolved, so that settings which an older version did not have count as their defaults.
+    table = tomllib.loads(directory.config.read_text("utf-8"))
+    before = _fixed(resolve(table, where=str(directory.config)))
+    now = _fixed(settings)
     changed = sorted(key for key in before.keys() | now if before.get(key) != now.get(key))
     if changed:
         key = changed[0]
@@ -149,7 +151,8 @@ def _check_same_settings(directory: RunDirectory, settings: Settings) -> None:
         )
 
 
-def _fixed(table: dict[str, Any]) -> dict[str, Any]:
+def _fixed(settings: Settings) -> dict[str, Any]:
+    table = tomllib.loads(to_toml(settings))
     kept = {name: value for name, value in table.items() if name not in MAY_DIFFER}
     flat = {}
     for name, value in kept.items():
