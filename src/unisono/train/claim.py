@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from unisono import atomic
+from unisono.config.load import resolve
 from unisono.config.settings import Data, Settings
 from unisono.config.write import to_toml
 from unisono.corpus.agreement import Difference, differences
