@@ -76,6 +76,29 @@ def test_the_same_text_gives_the_same_model(kind):
     assert learn(pieces=kind).model == learn(pieces=kind).model
 
 
+@pytest.mark.parametrize("coverage", [0.98, 1.0])
+def test_counted_words_give_the_pieces_of_whole_lines(coverage):
+    lines, model = [*sentences(2500), "", "a  b"], io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=500,
+        character_coverage=coverage,
+        normalization_rule_name="identity",
+        pad_id=PADDING_ID,
+        unk_id=UNKNOWN_ID,
+        bos_id=BEGIN_ID,
+        eos_id=END_ID,
+        minloglevel=3,
+    )
+    models = learn(500, lines, character_coverage=coverage).model, model.getvalue()
+    ours, theirs = (sentencepiece.SentencePieceProcessor(model_proto=m) for m in models)
+    assert [ours.id_to_piece(i) for i in range(500)] == [
+        theirs.id_to_piece(i) for i in range(500)
+    ]
+
+
 def test_size_counts_all_pieces(pieces):
     assert pieces.size == 120
     assert max(map(max, pieces.encode(sentences()))) < pieces.size

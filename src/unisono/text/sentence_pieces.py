@@ -8,7 +8,9 @@ stays as it is, and its ids are mapped to ours.
 import io
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Literal
 
 import sentencepiece
@@ -23,6 +25,7 @@ _THREADS = 2
 # Byte pairs are counted in words; for unigrams SentencePiece takes about 21 bytes of memory
 # for each character of the text.
 UNIGRAM_CHARACTERS = 30_000_000
+_LINES_AT_ONCE = 1000
 _UNKNOWN_SURFACE = "\u2047"
 _SPACE_MARK = "\u2581"
 _FATAL_ONLY = 3
@@ -81,7 +84,8 @@ def learn_pieces(
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines if pieces == "bpe" else _some(lines)),
+            sentence_iterator=_counted(lines) if pieces == "bpe" else iter(_some(lines)),
+            input_format="tsv" if pieces == "bpe" else "text",
             model_writer=model,
             model_type=pieces,
             vocab_size=size,
@@ -105,6 +109,21 @@ def learn_pieces(
             raise
         raise _too_few(size, int(needed[1]), byte_fallback) from error
     return SentencePieces(model.getvalue())
+
+
+def _counted(lines: Iterable[str]) -> Iterator[str]:
+    """Yield every different word and how often it occurs.
+
+    Merges stay within words, so that the pieces are those of whole lines; but counting here
+    is quicker, and the lines need not be kept.
+    """
+    counts: Counter[str] = Counter()
+    lines = iter(lines)
+    while some := " ".join(islice(lines, _LINES_AT_ONCE)):
+        counts.update(some.split(" "))
+    del counts[""]
+    for word, count in counts.items():
+        yield f"{word}\t{count}"
 
 
 def _some(lines: Iterable[str]) -> list[str]:
