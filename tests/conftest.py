@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -6,6 +8,9 @@ settings.register_profile(
     "unisono", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("unisono")
+
+# Started in the background, this process ignores Ctrl-C, and so would all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

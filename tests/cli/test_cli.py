@@ -73,8 +73,8 @@ def test_a_misspelt_key_is_an_error_of_three_lines_and_code_2(tmp_path):
     assert done.stderr.splitlines() == [
         "error: `max_stps` is not a setting of [train]",
         "  where: bad.toml [train]",
-        "  fix:   did you mean `max_steps`? known: clip_norm, label_smoothing, max_epochs, "
-        "max_steps, max_time, patience",
+        "  fix:   did you mean `max_steps`? known: average, clip_norm, guard, "
+        "label_smoothing, max_epochs, max_steps, max_time, patience, precision, tf32",
     ]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.toml"]
 

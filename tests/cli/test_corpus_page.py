@@ -1,6 +1,7 @@
 """What `unisono show` says of a corpus."""
 
 import json
+import re
 
 import msgspec
 import pytest
@@ -9,7 +10,10 @@ from click.testing import CliRunner
 from prepare.preparing import corpus_settings, pair, sentences, small_data
 from unisono.cli import unisono
 from unisono.cli.corpus_page import corpus_page
+from unisono.corpora.lock import Lock, Text, write_lock
 from unisono.corpus import open_corpus
+from unisono.corpus.manifest import Dropped
+from unisono.corpus.reader import Corpus
 from unisono.prepare import prepare_corpus
 
 
@@ -36,6 +40,8 @@ def test_the_page_answers_how_big_the_training_set_is(corpus):
     assert corpus.manifest.inputs[-1].source.sha256 in page
     assert corpus.fingerprint in page
     assert "each pair 2.5 times an epoch" in page
+    first, second = train.blocks
+    assert f"an epoch has {first.pairs + 2.5 * second.pairs:.0f} pairs" in page
 
 
 def test_what_was_dropped_comes_with_counts_and_examples(corpus):
@@ -44,6 +50,44 @@ def test_what_was_dropped_comes_with_counts_and_examples(corpus):
     assert page[empty].split()[1] == "1"
     assert page[empty + 1].rstrip().endswith("│ x")
     assert any(line.startswith("  identical") for line in page)
+
+
+def test_shares_are_of_the_training_pairs(corpus):
+    held_out = {"empty in valid": Dropped(3, [("", "x")])}
+    manifest = msgspec.structs.replace(
+        corpus.manifest, dropped=corpus.manifest.dropped | held_out
+    )
+    page = "\n".join(corpus_page(Corpus(corpus.path, manifest)))
+    assert "dropped 2 of 407 training pairs (0.5%)" in page
+    assert re.search(r"empty in valid +3  \(not in", page)
+    assert re.search(r"identical +1  0\.25%", page)
+
+
+def test_the_settings_that_shaped_the_corpus_are_named(corpus):
+    page = "\n".join(corpus_page(corpus))
+    assert "max_pieces 200, max_length_ratio 4.0" in page
+    assert "byte_fallback false, character_coverage 1.0" in page
+    assert "filters that were off: wrong_language" in page
+
+
+def test_text_that_was_only_fetched_is_told_as_such(tmp_path):
+    text = Text(
+        name="train.en",
+        set="news",
+        role="train",
+        language="en",
+        bytes=5000,
+        lines=1234,
+        sha256="",
+        download="",
+        members=(),
+        recipe="",
+    )
+    write_lock(tmp_path, Lock(corpus="demo", texts={"train.en": text}), finished=True)
+    shown = CliRunner().invoke(unisono, ["show", str(tmp_path)])
+    assert shown.exit_code == 0
+    assert "got by `unisono corpora get`: demo; prepare it first" in shown.output
+    assert "1,234 lines" in shown.output
 
 
 def test_the_histogram_counts_every_training_sentence(corpus):

@@ -99,6 +99,20 @@ def test_base_is_the_model_of_the_field():
         ),
         (with_table("data", test={"tsv": "b", "columns": [2, 2]}), "column 2", "[data.test]"),
         (with_table("corpus", target_pieces_model="b"), "share one", "[corpus]"),
+        (
+            with_table("data", train=[{"tsv": "a"}, {"tsv": "b", "wieght": 2}]),
+            "`wieght` is not a setting of [data.train] number 2\n  where: run.toml "
+            "[data.train] number 2\n  fix:   did you mean `weight`?",
+            "[data.train] number 2",
+        ),
+        (
+            with_table("data", train=[{"tsv": "a", "columns": [1, 0]}]),
+            "Expected a whole number >= 1, got 0\n  where: run.toml [data.train] number 1 "
+            "columns\n  fix:   leave it out for the default, `columns = [1, 2]`",
+            "columns",
+        ),
+        (with_table("data", train=[{"tsv": "a", "weight": 1e9}]), "<= 1000", "weight"),
+        ({"data": {}, "corpus": {"directory": "c"}}, "nothing says when to stop", "[train]"),
         (with_table("corpus", joint=False, pieces_model="b"), "one model is given", "[corpus]"),
     ],
 )
@@ -108,6 +122,19 @@ def test_refuses_and_says_what_to_do(table, says, where):
     assert says in str(error.value)
     assert where in error.value.where
     assert error.value.exit_code == 2
+
+
+def test_a_corpus_needs_no_word_about_training():
+    table = {"data": {}, "corpus": {"directory": "c", "max_pieces": 100_000}}
+    assert resolve(table, where="x", training=False).corpus.directory == "c"
+    table["corpus"]["target_pieces_model"] = "b"
+    with pytest.raises(ConfigError, match="share one"):
+        resolve(table, where="x", training=False)
+
+
+def test_a_directory_is_no_settings(tmp_path):
+    with pytest.raises(ConfigError, match="is a directory"):
+        load_settings(tmp_path)
 
 
 def test_an_override_changes_one_value(tmp_path):

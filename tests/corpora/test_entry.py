@@ -79,7 +79,7 @@ def test_the_least_entry_is_enough():
         (changed_set(rolle="x"), r"`rolle`.*\[\[set\]\] train.*did you mean `role`"),
         (changed_side(member=["x"]), r"`member` .*sides.de.*did you mean `members`"),
         ({k: v for k, v in LEAST.items() if k != "languages"}, "languages"),
-        (changed_set(role="dev"), "Invalid enum value 'dev'.*set.*role"),
+        (changed_set(role="dev"), "Invalid enum value 'dev'.*set.*role.*train, valid, test"),
         (changed_set(pairs=-1), "Expected `int` >= 0"),
         ({**LEAST, "name": "../up"}, "cannot be a name"),
         (changed_set(name=".."), "cannot be a name"),

@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 import resource
 import shutil
 import signal
@@ -7,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tomllib
-from hashlib import sha256
+from hashlib import md5, sha256
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,54 @@ def test_from_a_directory_without_the_network(site, entry, tmp_path, monkeypatch
     monkeypatch.undo()
     assert site.asked == []
     assert (tmp_path / "c" / "train.en").read_text() == EN
+    assert not (tmp_path / "c" / "downloads").exists()
+    assert {path.name: path.read_bytes() for path in mine.iterdir()} == site.files
+
+
+def test_a_file_saved_under_the_name_of_its_address_is_found(site, tmp_path):
+    description = table(site)
+    description["set"], description["file"] = [description["set"][0]], [description["file"][0]]
+    description["file"][0]["urls"] = ["https://example.org/x/en%20de.tgz?raw=1"]
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "en de.tgz").write_bytes(site.files["train.tgz"])
+    get(to_entry(description, where="x"), tmp_path / "c", given=mine, offline=True)
+    assert (tmp_path / "c" / "train.en").read_text() == EN
+
+
+def test_a_name_that_two_addresses_share_tells_nothing(site):
+    description = table(site)
+    for file in description["file"][1:3]:
+        file["urls"] = [f"https://example.org/{file['name']}/val.gz"]
+    description["file"][0]["urls"] = ["https://example.org/a.tgz", "https://example.org/b.zip"]
+    entry = to_entry(description, where="x")
+    assert [entry.aliases(file.name) for file in entry.file] == [("a.tgz",), (), (), ()]
+
+
+def test_offline_names_the_sets_that_can_be_had(site, entry, tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for name in ("train.tgz", "val.en.gz", "test.zip"):
+        (mine / name).write_bytes(site.files[name])
+    with pytest.raises(DataError, match=r"val\.de\.gz") as caught:
+        get(entry, tmp_path / "c", given=mine, offline=True)
+    only = "--only train --only test --only talks --only held-out --only table"
+    assert caught.value.fix.endswith(only)
+    get(entry, tmp_path / "c", given=mine, offline=True, only=tuple(only.split()[1::2]))
+
+
+def test_a_directory_given_must_be_there_even_if_nothing_is_missing(entry, tmp_path):
+    get(entry, tmp_path / "c")
+    with pytest.raises(DataError, match="is not a directory"):
+        get(entry, tmp_path / "c", given=tmp_path / "nowhere")
+
+
+def test_a_lost_lock_is_named(entry, tmp_path):
+    get(entry, tmp_path)
+    (tmp_path / "lock.json").unlink()
+    with pytest.raises(DataError, match=r"lock\.json is missing") as caught:
+        get(entry, tmp_path)
+    assert "delete the directory" in caught.value.fix
 
 
 def test_offline_lists_what_is_missing(site, entry, tmp_path):
@@ -329,12 +378,60 @@ def test_a_damaged_lock_is_named(entry, tmp_path):
         get(entry, tmp_path)
 
 
-def test_an_entry_that_was_changed_does_not_pass_for_the_old_one(site, entry, tmp_path):
+CHANGES = {
+    "without_every": ("set", 3, 3, r"talks\.en: format .* every 3th line, before"),
+    "role": ("set", 0, "test", r"train\.en: role test, before train"),
+    "pairs": ("set", 0, 7, r"train\.de: pairs 7, before 200"),
+    "name": ("set", 0, "more", r"train\.de is not in the entry any more"),
+    "sha256": ("file", 0, "0" * 64, r"train\.tgz with SHA-256 0{64}, before"),
+    "md5": ("file", 1, "0" * 32, r"val\.en\.gz with MD5 0{32}, before"),
+    "bytes": ("file", 1, 7, r"val\.en\.gz with 7 bytes, before"),
+}
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_an_entry_that_was_changed_does_not_pass_for_the_old_one(site, entry, tmp_path, key):
+    get(entry, tmp_path)
+    before, description = content(tmp_path), table(site)
+    kind, number, value, words = CHANGES[key]
+    description[kind][number][key] = value
+    with pytest.raises(DataError, match="the entry has changed since") as caught:
+        get(to_entry(description, where="x"), tmp_path)
+    assert re.search(words, caught.value.what)
+    assert "--to" in caught.value.fix
+    assert content(tmp_path) == before
+
+
+def test_other_members_are_another_corpus(site, entry, tmp_path):
     get(entry, tmp_path)
     description = table(site)
-    description["set"][3]["without_every"] = 3
-    with pytest.raises(DataError, match=r"talks\.en: the entry says now"):
+    description["set"][2]["sides"]["en"]["members"].reverse()
+    with pytest.raises(DataError, match=r"test\.en: members t1.en.sgm, t2.en.sgm, before t2"):
         get(to_entry(description, where="x"), tmp_path)
+
+
+def test_a_checksum_that_is_named_later_confirms_the_first_download(site, entry, tmp_path):
+    get(entry, tmp_path)
+    description = table(site)
+    description["file"][1]["md5"] = md5(site.files["val.en.gz"]).hexdigest()
+    description["file"][2]["urls"] = ["https://example.org/elsewhere.gz"]
+    get(to_entry(description, where="x"), tmp_path, offline=True)
+    downloads = json.loads((tmp_path / "lock.json").read_text())["downloads"]
+    trust = [downloads[name]["trust"] for name in ("val.en.gz", "val.de.gz")]
+    assert trust == ["checked", "first use"]
+
+
+@pytest.mark.parametrize("name", ["val.en.gz", "test.zip"])
+def test_a_broken_first_download_is_not_believed(site, entry, tmp_path, name):
+    whole = site.files[name]
+    refused_after(site, entry, tmp_path, name, whole[: len(whole) // 2], "cannot be unpacked")
+    assert not list(tmp_path.glob(".tmp-*"))
+    (tmp_path / "downloads" / name).unlink()
+    site.files[name] = whole
+    got, _ = get(entry, tmp_path)
+    recorded = got.lock.downloads[name]
+    assert (recorded.sha256, recorded.url) == (sha256(whole).hexdigest(), site.url(name))
+    assert all(download.sha256 for download in got.lock.downloads.values())
 
 
 def test_a_disk_that_is_too_small_is_said_before_anything_is_fetched(site, tmp_path):
@@ -381,8 +478,8 @@ def test_stopped_at_any_step_the_next_call_goes_on(site, tmp_path):
     description["set"] = description["set"][:3]
     entry = to_entry(description, where="test")
     get(entry, tmp_path / "whole")
+    here = (tmp_path / "whole" / "downloads").rename(tmp_path / "here")
     wanted = content(tmp_path / "whole")
-    here = tmp_path / "whole" / "downloads"
     number, stopped = 0, True
     while stopped:
         directory = tmp_path / "c"
@@ -396,6 +493,8 @@ def test_stopped_at_any_step_the_next_call_goes_on(site, tmp_path):
         section = found["data.toml"].replace(bytes(directory), bytes(tmp_path / "whole"))
         assert section == wanted["data.toml"]
         assert found.keys() == wanted.keys()
+        lock = json.loads(found["lock.json"])
+        assert all(download["sha256"] for download in lock["downloads"].values())
         own = {"data.toml", "lock.json"}
         assert all(found[name] == wanted[name] for name in wanted.keys() - own)
         shutil.rmtree(directory)
@@ -433,8 +532,8 @@ def test_killed_at_any_change_of_the_disk_the_next_call_goes_on(site, tmp_path):
     (tmp_path / "mine.toml").write_text(tomli_w.dumps(description))
     entry = find_entry(str(tmp_path / "mine.toml"))
     get(entry, tmp_path / "whole")
+    here = (tmp_path / "whole" / "downloads").rename(tmp_path / "here")
     wanted = content(tmp_path / "whole")
-    here = tmp_path / "whole" / "downloads"
     number = 0
     while True:
         number += 1
@@ -448,8 +547,7 @@ def test_killed_at_any_change_of_the_disk_the_next_call_goes_on(site, tmp_path):
         assert not finished or all((directory / name).exists() for name in texts)
         get(entry, directory, given=here)
         found = content(directory)
-        extra = found.keys() - wanted.keys()
-        assert all(name.startswith("downloads/") for name in extra)
+        assert found.keys() == wanted.keys()
         assert all(found[n] == wanted[n] for n in wanted.keys() - {"data.toml", "lock.json"})
         shutil.rmtree(directory)
         if code == 0:

@@ -40,6 +40,18 @@ def test_all_that_differs_is_named():
     assert (difference.then, difference.now) == ("nl", "de")
 
 
+def test_how_pieces_are_learnt_is_of_no_consequence_if_they_are_given():
+    given = CorpusSettings(directory="a", pieces_model="x.model")
+    other = msgspec.structs.replace(given, vocabulary=90, pieces="unigram")
+    assert names(manifest(recorded_settings(given)), other) == []
+    learnt = msgspec.structs.replace(other, pieces_model="")
+    assert names(manifest(recorded_settings(given)), learnt) == [
+        "pieces",
+        "pieces_model",
+        "vocabulary",
+    ]
+
+
 def test_a_setting_that_is_missing_had_the_value_that_is_the_default_now():
     recorded = recorded_settings(CorpusSettings(directory="a"))
     for name in ("pieces", "drop_wrong_script", "learning_lines"):

@@ -21,7 +21,7 @@ def test_a_corpus_that_is_up_to_date_is_left_alone(tmp_path):
     before = (tmp_path / "corpus").stat()
     told = prepare(data, tmp_path / "corpus", invalid="drop")
     assert told[-1].stage == "up to date"
-    assert {progress.stage for progress in told} == {"comparing", "up to date"}
+    assert {progress.stage for progress in told} == {"comparing", "verifying", "up to date"}
     assert (tmp_path / "corpus").stat().st_mtime_ns == before.st_mtime_ns
 
 
@@ -71,12 +71,12 @@ def other_columns(data, directory):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (other_text, "train.en is not the train.en it was made from"),
+        (other_text, "train.en has changed since"),
         (other_vocabulary, "vocabulary was 100, now 90"),
         (other_language, "target_language was de, now nl"),
-        (other_filter, "drop_wrong_script was True, now False"),
-        (more_before, "more.en is not the train.en it was made from"),
-        (less_text, "made from 3 pairs of files, now there are 2"),
+        (other_filter, "drop_wrong_script was true, now false"),
+        (more_before, "new sources before the old ones"),
+        (less_text, "made with a test set"),
         (swapped_sets, "test.en is not the valid.en"),
         (other_columns, r"the columns of .*train.en were \[\]"),
     ],
@@ -125,6 +125,22 @@ def test_a_damaged_corpus_is_not_called_up_to_date(tmp_path):
     (tmp_path / "corpus" / "train.0.source.ids").write_bytes(b"")
     with pytest.raises(DataError, match=r"train.0.source.ids is not .* has 0 bytes"):
         prepare(data, tmp_path / "corpus")
+
+
+@pytest.mark.parametrize("file", ["train.0.source.ids", "valid.0.target.ids", "pieces.model"])
+def test_a_flipped_byte_is_noticed_before_anything_else_is_done(tmp_path, file):
+    data = small_data(tmp_path / "text")
+    prepare(data, tmp_path / "corpus")
+    damaged = bytearray((tmp_path / "corpus" / file).read_bytes())
+    damaged[-1] ^= 1
+    (tmp_path / "corpus" / file).write_bytes(damaged)
+    before = content(tmp_path / "corpus")
+    for train in (data.train, [*data.train, third(tmp_path)]):
+        with pytest.raises(DataError, match=f"{file} is not the one") as caught:
+            prepare(replaced(data, train=train), tmp_path / "corpus")
+        assert caught.value.where.endswith(file)
+        assert "prepare the corpus again" in caught.value.fix
+    assert content(tmp_path / "corpus") == before
 
 
 @pytest.fixture
@@ -177,6 +193,14 @@ def test_a_source_is_added_and_what_was_there_stays(home):
     assert manifest.read_pairs == sum(s.pairs for s in manifest.splits.values()) + dropped
     assert corpus.fingerprint != old.fingerprint
     assert prepare(data, path / "corpus")[-1].stage == "up to date"
+
+
+def test_sources_in_another_order_and_sources_that_are_gone_are_told_as_such(home):
+    path, data = home
+    with pytest.raises(ConfigError, match="the same sources in another order"):
+        prepare(replaced(data, train=data.train[::-1]), path / "corpus")
+    with pytest.raises(ConfigError, match="made from 2 sources, now there is 1"):
+        prepare(replaced(data, train=data.train[:1]), path / "corpus")
 
 
 def test_an_added_source_is_encoded_as_if_it_had_been_there(home):

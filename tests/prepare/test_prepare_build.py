@@ -315,3 +315,24 @@ def test_a_corpus_in_a_place_that_cannot_be_written_is_explained(tmp_path):
     data = small_data(tmp_path / "text")
     with pytest.raises(DataError, match="cannot be written"):
         prepare(data, Path(data.valid.source) / "corpus")
+
+
+def test_a_training_set_that_is_the_validation_set_is_told_as_such(tmp_path):
+    data = small_data(tmp_path / "text")
+    same = msgspec.structs.replace(data, train=[data.valid])
+    with pytest.raises(DataError, match="overlap with valid/test: 10") as caught:
+        prepare(same, tmp_path / "corpus")
+    assert "not in [data.valid]" in caught.value.fix
+
+
+def test_a_missing_file_is_guessed_only_if_it_is_close(tmp_path, monkeypatch):
+    data, fixes = small_data(tmp_path / "text"), []
+    monkeypatch.chdir(tmp_path)
+    for name in ("text/trian.en", "text/other.en", "data/news/train.en"):
+        pair = msgspec.structs.replace(data.train[0], source=name)
+        with pytest.raises(DataError, match="there is no file") as caught:
+            prepare(msgspec.structs.replace(data, train=[pair]), tmp_path / "corpus")
+        fixes.append(caught.value.fix)
+    assert fixes[0].startswith("did you mean `text/train.en`?")
+    assert fixes[1].startswith("paths are relative")
+    assert "unisono corpora get news" in fixes[2]

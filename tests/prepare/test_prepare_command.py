@@ -3,6 +3,7 @@
 import gzip
 import lzma
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -66,14 +67,28 @@ def test_the_summary_fits_80_columns_and_names_every_reason(home):
     assert done.returncode == 0, done.stderr
     first, *table = done.stderr.splitlines()
     assert first.startswith("corpus made/corpus: 397 training pairs (3 dropped)")
-    assert [line.split("  ")[0] for line in table] == [
+    assert "(of 400 training pairs)" in table[0]
+    assert [line.split("  ")[0] for line in table if not line.startswith("    | ")] == [
         "dropped",
         "empty",
         "identical",
         "wrong script",
     ]
+    assert "    | да, конечно, да, конечно" in table
     assert max(map(len, table)) < 80
     assert run(home).stderr == "corpus made/corpus is there and up to date\n"
+
+
+def test_where_the_size_of_the_vocabulary_comes_from_is_told(home):
+    done = run(home, "--set", "corpus.vocabulary=5000")
+    assert "too poor for the vocabulary of 5,000 that was asked for" in done.stderr
+    (home / "made" / "corpus" / "pieces.model").rename(home / "given.model")
+    shutil.rmtree(home / "made" / "corpus")
+    given = run(home, corpus='pieces_model = "given.model"')
+    assert " (from pieces_model), from" in given.stderr
+    assert "asked for" not in given.stderr
+    again = run(home, "--set", "corpus.vocabulary=70", corpus='pieces_model = "given.model"')
+    assert "up to date" in again.stderr
 
 
 def test_adding_a_source_is_told(home):
@@ -82,7 +97,7 @@ def test_adding_a_source_is_told(home):
     more = FILES.format(ending="") + '\n[[data.train]]\ntsv = "text/more.tsv"'
     done = run(home, train=more)
     assert done.returncode == 0, done.stderr
-    assert "1 sources re-used, 1 added; the pieces stay those of made/corpus" in done.stderr
+    assert "1 source re-used, 1 added; the pieces stay those of made/corpus" in done.stderr
     lighter = run(home, train=more + "\nweight = 0.5")
     assert lighter.stderr == "corpus made/corpus is up to date; only weights changed\n"
 
@@ -281,7 +296,8 @@ def test_ctrl_c_ends_all_quietly(large, start):
     process, workers = start()
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     assert process.wait(timeout=60) == 130
-    assert process.stderr.read().strip() == ""
+    (line,) = process.stderr.read().strip().splitlines()
+    assert line.startswith("stopped by Ctrl-C")
     assert psutil.wait_procs(workers, timeout=60)[1] == []
     assert names(large / "made") == []
 

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from unisono.errors import DataError
 from unisono.prepare import reading, unpacking
+from unisono.prepare.chunks import Chunk
+from unisono.prepare.inputs import RawPair
+from unisono.prepare.lines import lines_of
 from unisono.prepare.reading import TextReader
 
 ALL = 1 << 40
@@ -136,3 +139,29 @@ def test_a_file_without_lines_is_refused_before_it_fills_the_memory(tmp_path):
     with pytest.raises(DataError, match="a line of more than") as caught:
         read(path)
     assert caught.value.where.endswith("text, line 1")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+def test_what_can_be_read_of_a_cut_off_file_is_counted(tmp_path, suffix):
+    path = tmp_path / f"text{suffix}"
+    whole = PACKED[suffix]("".join(f"{n * n}\n" for n in range(9999)).encode())
+    path.write_bytes(whole[: len(whole) * 3 // 4])
+    with pytest.raises(DataError) as caught:
+        TextReader(path).fill(1 << 20, ALL)
+    assert int(caught.value.where.rpartition(" ")[2]) > 3000
+
+
+def test_a_damaged_file_is_not_taken_for_another_encoding(tmp_path):
+    text = "".join(f"größer {n * n}\n" for n in range(9999)).encode()
+    whole = gzip.compress(text)
+    for suffix, packed in (("", text), (".gz", whole)):
+        files = [tmp_path / f"train.{side}{suffix}" for side in ("en", "de")]
+        files[1].write_bytes(packed)
+        raw = RawPair("train", "train.0", "here", *files)
+        chunk = Chunk(raw, 0, 0, (b"a\n", b"gr\xf6\n"))
+        with pytest.raises(DataError, match="is not UTF-8"):
+            lines_of(chunk, drop_invalid=False)
+    files[1].write_bytes(whole[:-2000] + bytes(20) + whole[-1980:])
+    with pytest.raises(DataError, match="cannot be read") as caught:
+        lines_of(chunk, drop_invalid=False)
+    assert "damaged" in caught.value.fix

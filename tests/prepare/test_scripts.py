@@ -1,6 +1,8 @@
+from pathlib import Path
+
 import pytest
 
-from unisono.prepare.scripts import ScriptFilter
+from unisono.prepare.scripts import _LANGUAGES, ScriptFilter
 
 TEXTS = {
     "en": "The naïve café costs 5 €.",
@@ -65,3 +67,11 @@ def test_each_language_is_known_by_its_script(language):
 )
 def test_more_than_half_of_the_letters_decide(language, line, wrong):
     assert bool(list(ScriptFilter(language).wrong([line]))) is wrong
+
+
+def test_the_documentation_lists_every_language_that_is_judged():
+    page = (Path(__file__).parents[2] / "docs" / "corpus.md").read_text("utf-8")
+    section = page.partition("\n## Scripts\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if " | " in line]
+    listed = {names.replace(",", ""): codes for names, codes in rows[1:]}
+    assert listed == _LANGUAGES

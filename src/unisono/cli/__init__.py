@@ -62,6 +62,7 @@ def _run() -> int:
             print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except click.exceptions.Abort:
+        print("stopped by Ctrl-C; the same command goes on or starts over", file=sys.stderr)
         return 130
     except click.exceptions.Exit as stop:
         return stop.exit_code

@@ -7,17 +7,21 @@ from pathlib import Path
 import click
 
 from unisono.cli.downloads import draw
+from unisono.cli.entry_page import entry_page, size_of
 from unisono.cli.options import PathType
+from unisono.corpora.builtin.write import ENTRY as BUILTIN_ENTRY
 from unisono.corpora.builtin.write import write_builtin
 from unisono.corpora.entry import Entry
-from unisono.corpora.get import DATA_TOML, Got, get_corpus
+from unisono.corpora.get import Got, get_corpus
 from unisono.corpora.known import BUILTIN, catalogue, find_entry
 from unisono.corpora.opus import EXAMPLE
+from unisono.corpora.paste import DATA_TOML
 from unisono.corpora.place import DOWNLOADS
 from unisono.errors import ConfigError
 from unisono.units import amount_of_bytes, duration
 
 PAIRS, SEED = 200_000, 1
+SMALL = 1_000_000
 ROW = "{:<15} {:7} {:>11} {:>9}  {}"
 
 
@@ -27,8 +31,12 @@ def corpora() -> None:
 
 
 @corpora.command("list")
-def list_corpora() -> None:
-    """List the corpora that `get` knows."""
+@click.argument("name", required=False)
+def list_corpora(name: str | None) -> None:
+    """List the corpora that `get` knows, or what belongs to the one called NAME."""
+    if name is not None:
+        print(entry_page(BUILTIN_ENTRY if name == BUILTIN else find_entry(name)))
+        return
     print(ROW.format("name", "from→to", "train pairs", "download", "what it is"))
     print(ROW.format(BUILTIN, "en→de", f"{PAIRS:,}", "none", "made here from a little grammar"))
     for name, entry in catalogue().items():
@@ -38,7 +46,7 @@ def list_corpora() -> None:
                 name,
                 "→".join(entry.languages),
                 f"{pairs:,}" if pairs else "?",
-                _download_size(entry),
+                size_of(entry),
                 entry.description,
             )
         )
@@ -46,13 +54,8 @@ def list_corpora() -> None:
         f"\nopus:CORPUS/VERSION/FROM-TO  any corpus of opus.nlpl.eu: {EXAMPLE}"
         "\n./my.toml                    an entry of your own: docs/corpora.md says how"
         "\n\n`unisono corpora get NAME` brings one to data/NAME. ? is not known beforehand."
+        "\n`unisono corpora list NAME` shows its sets and downloads."
     )
-
-
-def _download_size(entry: Entry) -> str:
-    known = sum(file.bytes for file in entry.file)
-    more = "" if entry.download_bytes else " +"
-    return f"{amount_of_bytes(known)}{more}" if known else "?"
 
 
 @corpora.command("get")
@@ -92,13 +95,15 @@ def get(
     if name == BUILTIN:
         _refuse({"--from": given, "--offline": offline, "--only": only}, "others than builtin")
         directory = to or Path("data") / name
-        return write_text(directory, seed=SEED if seed is None else seed, pairs=pairs or PAIRS)
+        write_text(directory, seed=SEED if seed is None else seed, pairs=pairs or PAIRS)
+        print(_next(directory, pairs or PAIRS), file=sys.stderr)
+        return
     _refuse({"--seed": seed, "--pairs": pairs}, "builtin")
     entry = find_entry(name)
     directory = to or Path("data") / entry.name
     began = time.monotonic()
     got = draw(get_corpus(entry, directory, only=only, given=given, offline=offline))
-    return _tell(entry, got, duration(time.monotonic() - began))
+    _tell(entry, got, duration(time.monotonic() - began))
 
 
 def _refuse(options: dict[str, object], owner: str) -> None:
@@ -109,11 +114,12 @@ def _refuse(options: dict[str, object], owner: str) -> None:
 
 
 def write_text(directory: Path, *, seed: int, pairs: int) -> None:
-    """Write the text of the built-in corpus, and say so."""
+    """Write the text of the built-in corpus or verify what is there, and say so."""
     began = time.monotonic()
-    write_builtin(directory, seed=seed, train=pairs)
+    made = write_builtin(directory, seed=seed, train=pairs)
+    done = "" if made else ", everything was there: verified"
     took = duration(time.monotonic() - began)
-    print(f"text {directory}: {pairs:,} training pairs in {took}", file=sys.stderr)
+    print(f"text {directory}: {pairs:,} training pairs{done} in {took}", file=sys.stderr)
 
 
 def _tell(entry: Entry, got: Got, took: str) -> None:
@@ -136,6 +142,15 @@ def _tell(entry: Entry, got: Got, took: str) -> None:
         lines.append(f"licence: {entry.licence}")
     if got.own_data_toml:
         lines.append(f"{got.directory / DATA_TOML} was changed by you and left as it is")
-    lines.append(f"next: copy configs/base.toml, put {got.directory / DATA_TOML} in place of")
-    lines.append("      its [data], name a corpus.directory, then: unisono prepare CONFIG")
-    print("\n".join(lines), file=sys.stderr)
+    train = [item for item in got.sets if item.role == "train"]
+    pairs = sum(got.text(item, entry.languages[0]).lines for item in train)
+    print("\n".join([*lines, _next(got.directory, pairs)]), file=sys.stderr)
+
+
+def _next(directory: Path, pairs: int) -> str:
+    """Say what to type next; a small corpus cannot feed a large model."""
+    config = "tiny" if pairs < SMALL else "base"
+    return (
+        f"next: copy configs/{config}.toml, put {directory / DATA_TOML} in place of\n"
+        "      its [data], name a corpus.directory, then: unisono prepare CONFIG"
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from unisono.corpus.manifest import Block, Input, Manifest, SplitSize, TextFile
+from unisono.corpus.manifest import Block, Dropped, Input, Manifest, SplitSize, TextFile
 from unisono.corpus.reader import Corpus
 from unisono.units import amount_of_bytes
 
@@ -22,6 +22,7 @@ def corpus_page(corpus: Corpus) -> Iterator[str]:
     yield f"  {len(manifest.files)} files, {amount_of_bytes(size)} on disk"
     yield f"  made with unisono {manifest.created_with}"
     yield f"  fingerprint {manifest.fingerprint}"
+    yield from _section("settings", _settings(manifest))
     yield from _section("read", _read(manifest.inputs))
     yield from _section("kept (source and target in pieces)", _kept(manifest))
     yield from _section(_dropped_title(manifest), _dropped(manifest))
@@ -50,40 +51,68 @@ def _read(inputs: list[Input]) -> Iterator[str]:
 
 
 def _kept(manifest: Manifest) -> Iterator[str]:
-    heads = f"{'pairs':>11}{'of':>11}{'source':>13}{'target':>13}{'text':>10}"
-    yield f"{'':12}{heads}  a pair"
+    heads = f"{'pairs':>11}{'of':>11}{'source':>12}{'target':>12}{'text':>10}"
+    yield f"{'':10}{heads} pieces/pair"
     for name, split in manifest.splits.items():
         yield _size(name, split)
         if name == "train" and (len(split.blocks) > 1 or split.blocks[0].weight != 1):
             for number, block in enumerate(split.blocks, start=1):
-                yield _size(f"  source {number}", block)
+                yield _size(f" source {number}", block)
                 if block.weight != 1:
-                    yield f"{'':14}each pair {block.weight:g} times an epoch"
+                    yield f"{'':12}each pair {block.weight:g} times an epoch"
+    blocks = manifest.splits["train"].blocks
+    if any(block.weight != 1 for block in blocks):
+        epoch = round(sum(block.pairs * block.weight for block in blocks))
+        yield f"with these weights an epoch has {epoch:,} pairs"
 
 
 def _size(name: str, size: SplitSize | Block) -> str:
     mean = (size.source_tokens + size.target_tokens) / max(1, size.pairs)
     of = size.read_pairs
     return (
-        f"{name:12}{size.pairs:>11,}{f'{of:,}' if of else '':>11}{size.source_tokens:>13,}"
-        f"{size.target_tokens:>13,}{amount_of_bytes(size.text_bytes):>10}  {mean:.1f}"
+        f"{name:10}{size.pairs:>11,}{f'{of:,}' if of else '':>11}{size.source_tokens:>12,}"
+        f"{size.target_tokens:>12,}{amount_of_bytes(size.text_bytes):>10}{mean:>12.1f}"
     )
 
 
 def _dropped_title(manifest: Manifest) -> str:
-    dropped = sum(drop.count for drop in manifest.dropped.values())
-    share = dropped / max(1, manifest.read_pairs)
-    return f"dropped {dropped:,} of {manifest.read_pairs:,} pairs ({share:.1%})"
+    dropped = sum(drop.count for drop in manifest.dropped_from(training=True).values())
+    total = manifest.read_training_pairs
+    return f"dropped {dropped:,} of {total:,} training pairs ({dropped / max(1, total):.1%})"
 
 
 def _dropped(manifest: Manifest) -> Iterator[str]:
-    by_count = sorted(manifest.dropped.items(), key=lambda item: -item[1].count)
-    for reason, dropped in by_count:
-        yield f"{reason:26}{dropped.count:>12,}  {dropped.count / manifest.read_pairs:.2%}"
-        for pair in dropped.examples:
-            yield f"    {_side_by_side(*pair)}"
-    if not by_count:
+    training, total = manifest.dropped_from(training=True), manifest.read_training_pairs
+    for reason, dropped in training.items():
+        yield f"{reason:26}{dropped.count:>12,}  {dropped.count / max(1, total):.2%}"
+        yield from _examples(dropped)
+    if not training:
         yield "nothing"
+    for reason, dropped in manifest.dropped_from(training=False).items():
+        yield f"{reason:26}{dropped.count:>12,}  (not in the counts above)"
+        yield from _examples(dropped)
+
+
+def _examples(dropped: Dropped) -> Iterator[str]:
+    for pair in dropped.examples:
+        yield f"    {_side_by_side(*pair)}"
+
+
+def _settings(manifest: Manifest) -> Iterator[str]:
+    chosen = manifest.settings
+    if not chosen:
+        return
+    for names in (("max_pieces", "max_length_ratio"), ("byte_fallback", "character_coverage")):
+        yield ", ".join(f"{name} {_toml(chosen[name])}" for name in names if name in chosen)
+    options = [name for name in ("plain_quotes", "lowercase") if chosen.get(name)]
+    yield f"normalised: NFC{''.join(f', {name}' for name in options)}"
+    filters = [name for name in chosen if name.startswith("drop_")]
+    off = [name.removeprefix("drop_") for name in filters if not chosen[name]]
+    yield f"filters that were off: {', '.join(off) or 'none'}"
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _vocabulary(manifest: Manifest) -> Iterator[str]:

@@ -17,6 +17,7 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 
 from unisono.corpora.assemble import Step
+from unisono.corpora.fetch import Received
 from unisono.corpora.get import Progress
 from unisono.units import amount_of_bytes
 
@@ -41,7 +42,7 @@ def draw(work: Generator[Progress, None, T]) -> T:
 
 
 class _Bars:
-    """One bar for the file at work; a line stays behind for every file that is finished."""
+    """One bar for the file at work; a line stays behind for whatever was noted."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar
@@ -58,21 +59,30 @@ class _Bars:
         if note:
             self._bar.console.print(f"{title}: {note}", markup=False, highlight=False)
 
+    def finish(self) -> None:
+        """The bar goes by itself."""
+
 
 class _Log:
-    """A line when a download begins, every 30 seconds, and when there is something to say."""
+    """A line when a download begins, every 30 seconds, when there is news, and at its end."""
 
     def __init__(self) -> None:
         self._title, self._said, self._began, self._first = "", 0.0, 0.0, 0
+        self._fetching: Received | None = None
 
     def show(self, title: str, at: Progress) -> None:
         now = time.monotonic()
         note = getattr(at, "note", "")
+        due = bool(note)
         if title != self._title:
+            self.finish()
             self._title, self._began, self._first = title, now, at.done
-            due = not isinstance(at, Step)
-        else:
-            due = bool(note)
+            due = isinstance(at, Received)
+            if isinstance(at, Received) and 0 < at.total == at.done:
+                _say(f"{at.name} was there, {amount_of_bytes(at.done)}")
+                self._said = now
+                return
+        self._fetching = at if isinstance(at, Received) else None
         if not due and now - self._said < SECONDS_BETWEEN_LINES:
             return
         self._said = now
@@ -81,7 +91,17 @@ class _Log:
         parts += [f"of {amount_of_bytes(at.total)}"] if at.total else []
         parts += [f"at {amount_of_bytes(rate)}/s"] if rate else []
         parts += [f"({note})"] if note else []
-        print(*parts, file=sys.stderr, flush=True)
+        _say(" ".join(parts))
+
+    def finish(self) -> None:
+        """Say that the file at work has come, if there is one."""
+        if self._fetching is not None:
+            _say(f"fetched {self._fetching.name}, {amount_of_bytes(self._fetching.done)}")
+        self._fetching = None
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _drive(work: Generator[Progress, None, T], screen: _Bars | _Log) -> T:
@@ -89,6 +109,7 @@ def _drive(work: Generator[Progress, None, T], screen: _Bars | _Log) -> T:
         try:
             at = next(work)
         except StopIteration as end:
+            screen.finish()
             result: T = end.value
             return result
         screen.show(_title(at), at)

@@ -1,6 +1,7 @@
 """`unisono prepare`: raw text to corpus."""
 
 import os
+import shutil
 import sys
 import time
 from collections import deque
@@ -28,7 +29,7 @@ from unisono.prepare.build import prepare_corpus
 from unisono.prepare.progress import Progress
 from unisono.units import amount_of_bytes, duration
 
-_EXAMPLE_WIDTH = 14  # of either side, so that a line of the table has 78 characters
+_WIDTH = 80  # of a line where there is no terminal
 
 
 @click.command()
@@ -51,7 +52,8 @@ def prepare(
 ) -> None:
     """Clean the text that CONFIG names, learn subwords, and write a corpus."""
     chosen = [f"corpus.invalid={invalid}"] if invalid else []
-    prepare_for(load_settings(config, [*overrides, *chosen]), workers=workers)
+    settings = load_settings(config, [*overrides, *chosen], training=False)
+    prepare_for(settings, workers=workers)
 
 
 def prepare_for(settings: Settings, workers: int = 0) -> None:
@@ -70,40 +72,56 @@ def prepare_for(settings: Settings, workers: int = 0) -> None:
         return
     if last.stage == "added":
         kept = last.total - last.done
-        what = (
-            f"{kept} sources re-used, {last.done} added; the pieces stay those of {directory}"
-        )
-        print(what, file=sys.stderr)
+        sources = "source" if kept == 1 else "sources"
+        what = f"{kept} {sources} re-used, {last.done} added"
+        print(f"{what}; the pieces stay those of {directory}", file=sys.stderr)
     manifest = open_corpus(Path(directory)).manifest
     took = duration(time.monotonic() - began)
-    print("\n".join(_summary(directory, manifest, took)), file=sys.stderr)
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stderr.isatty() else _WIDTH
+    print("\n".join(_summary(directory, manifest, took, width)), file=sys.stderr)
 
 
-def _summary(directory: str, manifest: Manifest, took: str) -> Iterator[str]:
+def _summary(directory: str, manifest: Manifest, took: str, width: int) -> Iterator[str]:
     train = manifest.splits["train"]
-    dropped = sum(drop.count for drop in manifest.dropped.values())
+    dropped = sum(drop.count for drop in manifest.dropped_from(training=True).values())
     size = sum(entry.source.text_bytes + entry.target.text_bytes for entry in manifest.inputs)
-    sizes = [manifest.source_vocabulary, manifest.vocabulary][manifest.joint :]
-    vocabulary = " + ".join(f"{count:,}" for count in sizes)
+    vocabulary = " + ".join(f"{count:,}" for count in _vocabularies(manifest))
+    given = " (from pieces_model)" if manifest.learning.algorithm == "given" else ""
     yield (
         f"corpus {directory}: {train.pairs:,} training pairs "
         f"({dropped:,} dropped), {train.source_tokens:,} + {train.target_tokens:,} pieces, "
-        f"vocabulary {vocabulary}, from {amount_of_bytes(size)} of text in {took}"
+        f"vocabulary {vocabulary}{given}, from {amount_of_bytes(size)} of text in {took}"
     )
+    wanted = manifest.settings.get("vocabulary", 0)
+    if not given and min(_vocabularies(manifest)) < wanted:
+        yield f"the text is too poor for the vocabulary of {wanted:,} that was asked for"
     unknown = train.source_unknown + train.target_unknown
     if unknown:
         share = unknown / (train.source_tokens + train.target_tokens)
         yield f"unknown pieces: {unknown:,} ({100 * share:.2g} %)"
-    if dropped:
-        yield f"{'dropped':24}{'pairs':>12}{'share':>9}  for example"
-    for reason, drop in sorted(manifest.dropped.items(), key=lambda item: -item[1].count):
-        share = drop.count / manifest.read_pairs
-        example = " | ".join(_clipped(side, _EXAMPLE_WIDTH) for side in drop.examples[0])
-        yield f"{reason:24}{drop.count:>12,}{100 * share:>7.2f} %  {example}"
+    yield from _drops(manifest, width)
+
+
+def _vocabularies(manifest: Manifest) -> list[int]:
+    return [manifest.source_vocabulary, manifest.vocabulary][manifest.joint :]
+
+
+def _drops(manifest: Manifest, width: int) -> Iterator[str]:
+    """Yield a table of the reasons, and below each an example in two lines."""
+    training, total = manifest.dropped_from(training=True), manifest.read_training_pairs
+    held_out = manifest.dropped_from(training=False)
+    if manifest.dropped:
+        yield f"{'dropped':24}{'pairs':>12}{'share':>9}  (of {total:,} training pairs)"
+    for reason, drop in (training | held_out).items():
+        share = f"{100 * drop.count / total:>7.2f} %" if reason in training else ""
+        yield f"{reason:24}{drop.count:>12,}{share}"
+        for side in drop.examples[0]:
+            yield f"    | {_clipped(side, width - 7)}"
 
 
 def _clipped(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    shown = "".join(c if c.isprintable() else "·" for c in text)
+    return shown if len(shown) <= width else shown[: width - 1] + "…"
 
 
 def draw(progress: Generator[Progress, None, None]) -> Progress:

@@ -11,6 +11,7 @@ import msgspec
 from unisono.bundle.format import DESCRIPTION, Description, read, verify
 from unisono.cli.corpus_page import corpus_page
 from unisono.cli.options import PathType
+from unisono.corpora.lock import LOCK, read_lock
 from unisono.corpus.layout import MANIFEST
 from unisono.corpus.manifest import manifest_bytes
 from unisono.corpus.reader import open_corpus
@@ -50,12 +51,22 @@ def _facts(path: Path) -> Iterator[tuple[str, str]]:
         return _bundle_facts(path)
     if (path / "progress.json").is_file():
         return _checkpoint_facts(path)
+    if (path / LOCK).is_file():
+        return _text_facts(path)
     raise DataError(
         f"{path} is not a corpus, run, checkpoint or bundle",
         where=str(path),
         fix="name a directory such as corpora/demo, runs/demo, runs/demo/bundle or "
         "runs/demo/checkpoints/step-0001000",
     )
+
+
+def _text_facts(path: Path) -> Iterator[tuple[str, str]]:
+    lock = read_lock(path)
+    yield "text", f"got by `unisono corpora get`: {lock.corpus}; prepare it first"
+    for text in lock.texts.values():
+        size = f"{text.lines:,} lines, {amount_of_bytes(text.bytes)}"
+        yield text.name, f"{size}, of {text.set} ({text.role})"
 
 
 def _run_facts(path: Path) -> Iterator[tuple[str, str]]:

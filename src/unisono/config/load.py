@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from unisono.config.sanity import check_combinations
+from unisono.config.sanity import check_text, check_training
 from unisono.config.settings import Settings
 from unisono.config.strict import convert
 from unisono.errors import ConfigError, suggest
@@ -17,17 +17,26 @@ from unisono.schedules.transformer import Transformer
 LARGEST_FILE = 1_000_000
 
 
-def load_settings(path: Path, overrides: Sequence[str] = ()) -> Settings:
-    """Read the settings at `path`, changed by `overrides` such as "train.max_steps=100"."""
+def load_settings(
+    path: Path, overrides: Sequence[str] = (), *, training: bool = True
+) -> Settings:
+    """Read the settings at `path`, changed by `overrides` such as "train.max_steps=100".
+
+    Without `training` they need only say how to make a corpus.
+    """
     table = read_toml(path)
     for text in overrides:
         _override(table, text)
-    settings = resolve(table, where=str(path))
+    settings = resolve(table, where=str(path), training=training)
     return msgspec.structs.replace(settings, run=settings.run or f"runs/{path.stem}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file, with an error that names the line."""
+    if path.is_dir():
+        raise ConfigError(
+            f"{path} is a directory", where=str(path), fix="name a TOML file; see configs/"
+        )
     if not path.is_file():
         raise ConfigError(
             f"there is no file {path}", where=str(path), fix="check the path; see configs/"
@@ -40,14 +49,19 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"not valid TOML: {error}", where=str(path)) from error
 
 
-def resolve(table: dict[str, Any], *, where: str) -> Settings:
-    """Turn a table into settings, with the preset filled in and everything checked."""
+def resolve(table: dict[str, Any], *, where: str, training: bool = True) -> Settings:
+    """Turn a table into settings, with the preset filled in and everything checked.
+
+    Without `training` whatever counts for training alone may be missing or not fit.
+    """
     settings = convert(_with_preset(table, where), Settings, where=where)
     schedule = settings.schedule
     if isinstance(schedule, Transformer) and schedule.d_model == 0:
         filled = msgspec.structs.replace(schedule, d_model=settings.model.width)
         settings = msgspec.structs.replace(settings, schedule=filled)
-    check_combinations(settings, where=where)
+    check_text(settings, where=where)
+    if training:
+        check_training(settings, where=where)
     return settings
 
 

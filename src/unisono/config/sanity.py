@@ -8,10 +8,14 @@ from unisono.schedules.linear import Linear
 from unisono.units import seconds_of
 
 
-def check_combinations(settings: Settings, *, where: str) -> None:
-    """Raise a ConfigError for the first impossible combination."""
+def check_text(settings: Settings, *, where: str) -> None:
+    """Raise a ConfigError for the first thing of which no corpus can be made."""
     _check_data(settings.data, where)
     _check_pieces(settings, where)
+
+
+def check_training(settings: Settings, *, where: str) -> None:
+    """Raise a ConfigError for the first combination with which nothing can be trained."""
     _check_model(settings, where)
     _check_limits(settings, where)
     _check_batching(settings, where)

@@ -33,7 +33,7 @@ class Pair(Table, frozen=True):
     target: str = ""
     tsv: str = ""
     columns: tuple[Positive, Positive] = (1, 2)
-    weight: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    weight: Annotated[float, msgspec.Meta(gt=0, le=1000)] = 1.0
 
 
 class Data(Table, frozen=True):
@@ -116,7 +116,7 @@ class Settings(Table, frozen=True, kw_only=True):
     optimizer: Optimizer = Adam()
     schedule: Schedule = Transformer()
     sync: Sync = Sync()
-    train: Training
+    train: Training = Training()
     validation: Validation = Validation()
     checkpoint: Checkpoints = Checkpoints()
     decoding: Decoding = Decoding()

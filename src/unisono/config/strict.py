@@ -1,5 +1,6 @@
 """Turn a table into a struct, and say what is wrong with it in words a user can act on."""
 
+import json
 import re
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -12,6 +13,14 @@ T = TypeVar("T")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 _MISSING = re.compile(r"Object missing required field `(?P<key>[^`]*)`")
 _PATH = re.compile(r" - at `(?P<path>\$[^`]*)`$")
+_KINDS = {
+    "`object`": "a table",
+    "`array`": "a list",
+    "`int`": "a whole number",
+    "`float`": "a number",
+    "`str`": "a text in quotes",
+    "`bool`": "true or false",
+}
 
 
 def convert(table: dict[str, Any], kind: type[T], *, where: str) -> T:
@@ -27,10 +36,10 @@ def _explain(message: str, table: dict[str, Any], kind: Any, where: str) -> Conf
     keys = _keys(at["path"]) if at else []
     what = message[: at.start()] if at else message
     owner = _type_at(kind, table, keys)
-    place = f"{where} [{'.'.join(keys)}]" if keys else where
+    place = f"{where} {_place(keys)}".strip()
     if unknown := _UNKNOWN.search(message):
         fields = () if owner is None else owner.__struct_fields__
-        owner_name = f" of [{'.'.join(keys)}]" if keys else ""
+        owner_name = f" of {_place(keys)}" if keys else ""
         return ConfigError(
             f"`{unknown['key']}` is not a setting{owner_name}",
             where=place,
@@ -49,19 +58,41 @@ def _missing(key: str, owner: Any, place: str) -> ConfigError:
 
 def _wrong_value(what: str, table: Any, kind: Any, keys: list[str], where: str) -> ConfigError:
     """Explain a value of the wrong kind, and name the choices where there are some."""
+    found = _value_at(table, keys)
+    while len(keys) > 1 and keys[-1].isdigit():
+        keys = keys[:-1]  # a list is named as a whole
     *tables, last = keys or [""]
-    place = f"{where} [{'.'.join(tables)}] {last}" if tables else f"{where} {last}".strip()
-    hint = _fields(_type_at(kind, table, tables)).get(last)
+    place = " ".join(part for part in (where, _place(tables), last) if part)
+    owner = _type_at(kind, table, tables)
+    hint = _fields(owner).get(last)
     choices = list(get_args(hint)) if get_origin(hint) is Literal else []
     if last == "name" and tables:
         family = _fields(_type_at(kind, table, tables[:-1])).get(tables[-1])
         choices = [struct.__struct_config__.tag for struct in _structs(family)]
-    wanted = what.partition(", got")[0].partition(" '")[0].replace("`object`", "a table")
+    wanted = what.partition(", got")[0].partition(" '")[0]
+    for name, plain in _KINDS.items():
+        wanted = wanted.replace(name, plain)
     return ConfigError(
-        f"{wanted}, got {_value_at(table, keys)!r}",
+        f"{wanted}, got {found!r}",
         where=place,
-        fix=f"one of: {', '.join(map(str, choices))}" if choices else "",
+        fix=f"one of: {', '.join(map(str, choices))}" if choices else _default(owner, last),
     )
+
+
+def _place(keys: list[str]) -> str:
+    """Name a table as a person would: `[data.train] number 2` for the second in a list."""
+    names = [key for key in keys if not key.isdigit()]
+    number = f" number {int(keys[-1]) + 1}" if keys and keys[-1].isdigit() else ""
+    return f"[{'.'.join(names)}]{number}" if names else ""
+
+
+def _default(owner: Any, name: str) -> str:
+    """Return as a fix what a setting is if it is left out, or "" if that cannot be said."""
+    fields = msgspec.structs.fields(owner) if owner is not None else ()
+    for field in fields:
+        if field.name == name and isinstance(field.default, bool | int | float | str | tuple):
+            return f"leave it out for the default, `{name} = {json.dumps(field.default)}`"
+    return ""
 
 
 def _fields(struct: Any) -> dict[str, Any]:
@@ -92,6 +123,8 @@ def _type_at(kind: Any, table: Any, keys: list[str]) -> Any:
     for depth, key in enumerate(keys):
         if kind is None:
             return None
+        if key.isdigit() and isinstance(_value_at(table, keys[:depth]), list):
+            continue  # all in a list are of one kind
         kind = _struct_in(_fields(kind).get(key), _value_at(table, keys[: depth + 1]))
     return kind
 

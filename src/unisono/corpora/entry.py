@@ -8,8 +8,9 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal, get_args
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -46,9 +47,16 @@ class File(Table, frozen=True):
         """Say whether a checksum is known beforehand."""
         return bool(self.sha256 or self.md5)
 
-    def remote(self) -> Remote:
+    def remote(self, aliases: tuple[str, ...] = ()) -> Remote:
         """Return what the downloader needs to know."""
-        return Remote(self.name, self.urls, self.bytes, self.sha256, self.md5)
+        return Remote(self.name, self.urls, self.bytes, self.sha256, self.md5, aliases)
+
+    @property
+    def url_names(self) -> set[str]:
+        """Return what a browser would call it, as far as it is packed in the same way."""
+        names = {PurePosixPath(unquote(urlsplit(url).path)).name for url in self.urls}
+        end = PurePosixPath(self.name).suffix
+        return {name for name in names if PurePosixPath(name).suffix == end} - {self.name, ""}
 
 
 class Side(Table, frozen=True):
@@ -95,6 +103,12 @@ class Entry(Table, frozen=True):
         """Return the download called `name`."""
         return next(file for file in self.file if file.name == name)
 
+    def aliases(self, name: str) -> tuple[str, ...]:
+        """Return the names from addresses that only the download called `name` can have."""
+        others = [file for file in self.file if file.name != name]
+        taken = {file.name for file in others}.union(*(file.url_names for file in others))
+        return tuple(sorted(self.file_named(name).url_names - taken))
+
     @property
     def download_bytes(self) -> int:
         """Return the size of all downloads, or 0 if one of them is not known."""
@@ -131,10 +145,11 @@ def to_entry(table: dict[str, Any], *, where: str) -> Entry:
         entry = msgspec.convert(table, Entry)
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at ")
+        key = place.strip("`").rpartition(".")[2]
         raise ConfigError(
             what.replace("`object`", "a table").replace("`array`", "a list"),
             where=f"{where} {place.strip('`').removeprefix('$').lstrip('.')}".strip(),
-            fix="docs/corpora.md describes an entry",
+            fix=_CHOICES.get(key, "docs/corpora.md describes an entry"),
         ) from error
     for what in _contradictions(entry):
         raise ConfigError(what, where=where, fix="docs/corpora.md describes an entry")
@@ -158,6 +173,10 @@ def _refuse_unknown(table: dict[str, Any], kind: type[Table], where: str) -> Non
             _refuse_unknown(inner, _INNER[key], f"{where} {place}")
 
 
+_CHOICES = {
+    "role": f"write {', '.join(get_args(Role))}",
+    "format": f"write {', '.join(get_args(Format))}; docs/corpora.md describes them",
+}
 _INNER: dict[str, type[Table]] = {"file": File, "set": Set, "sides": Side}
 
 

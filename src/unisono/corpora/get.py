@@ -12,11 +12,20 @@ from pathlib import Path
 import msgspec
 
 from unisono import atomic
-from unisono.corpora.assemble import Made, Step, Unpacked, assemble, keys_of, recipe_of
+from unisono.corpora.assemble import Made, Step, Unpacked, assemble, keys_of
+from unisono.corpora.changes import changes, confirmed
 from unisono.corpora.entry import Entry, File, Set
-from unisono.corpora.fetch import Fetched, Received, fetch, missing, require
+from unisono.corpora.fetch import (
+    Fetched,
+    Received,
+    Remote,
+    check_given,
+    fetch,
+    missing,
+    not_here,
+)
 from unisono.corpora.lock import Download, Lock, Text, read_lock, write_lock
-from unisono.corpora.paste import data_section
+from unisono.corpora.paste import DATA_TOML, data_section
 from unisono.corpora.place import DOWNLOADS, claimed, disk_trouble_explained
 from unisono.corpora.unpack.archive import Member, wanted_members
 from unisono.corpora.unpack.streams import READ_BYTES
@@ -24,7 +33,6 @@ from unisono.errors import ConfigError, DataError, suggest
 from unisono.units import amount_of_bytes
 
 Progress = Received | Step
-DATA_TOML = "data.toml"
 _WORK = f"{atomic.TEMPORARY}unpack"
 
 
@@ -53,7 +61,10 @@ def get_corpus(
 ) -> Generator[Progress, None, Got]:
     """Bring the sets of `entry` (or those in `only`) to `directory`, yielding progress."""
     chosen = _chosen(entry, only)
-    with claimed(directory):
+    if given is not None:
+        check_given(given)
+    texts = [f"{item.name}.{lang}" for item in entry.set for lang in entry.languages]
+    with claimed(directory, texts):
         getting = _Getting(entry, directory)
         with disk_trouble_explained(directory):
             todo = getting.missing(chosen)
@@ -89,6 +100,15 @@ class _Getting:
                 where=str(directory),
                 fix="name another directory with --to",
             )
+        if found := changes(entry, self.lock):
+            raise DataError(
+                "the entry has changed since this directory was made:\n    "
+                + "\n    ".join(found),
+                where=str(directory),
+                fix="get it into a new directory with --to, or delete this one",
+            )
+        self.lock = confirmed(entry, self.lock)
+        self.fetched: dict[str, Fetched] = {}
 
     def missing(self, chosen: Iterable[Set]) -> list[Set]:
         """Return the sets to make; refuse those that are there but not as we made them."""
@@ -114,13 +134,6 @@ class _Getting:
         path, text = self.directory / name, self.lock.texts.get(name)
         if text is None:
             return f"{name}: not ours, it is not in the lock" if path.exists() else "missing"
-        side = item.sides[language]
-        if (text.download, text.members, text.recipe) != (
-            side.file,
-            side.members,
-            recipe_of(item, side),
-        ):
-            return f"{name}: the entry says now how to make it in another way"
         if not path.exists():
             return "missing"
         wrong = atomic.difference(path, atomic.Written(text.bytes, text.sha256))
@@ -132,39 +145,44 @@ class _Getting:
         """Bring every download that the sets need, and record each at once."""
         names = dict.fromkeys(side.file for item in todo for side in item.sides.values())
         files = [self._pinned(self.entry.file_named(name)) for name in names]
-        remotes = [file.remote() for file in files]
-        if offline:
-            require(remotes, self.downloads, given=given)
+        remotes = [file.remote(self.entry.aliases(file.name)) for file in files]
         absent = missing(remotes, self.downloads, given=given)
+        if offline and absent:
+            raise self._not_here(todo, absent)
         self._check_room(sum(remote.bytes for remote in absent))
         self._record(finished=False)
-        for file in files:
+        for file, remote in zip(files, remotes, strict=True):
             try:
-                fetched = yield from fetch(
-                    file.remote(), self.downloads, given=given, offline=offline
-                )
+                fetched = yield from fetch(remote, self.downloads, given=given, offline=offline)
             except DataError as error:
                 raise self._explained(error, file) from error
-            self._record_download(file.name, fetched)
+            self.fetched[file.name] = fetched
+            self._record_download(file.name, proven=file.checked)
+
+    def _not_here(self, todo: list[Set], absent: tuple[Remote, ...]) -> DataError:
+        """Return the error for missing files, with the sets that need none of them."""
+        error = not_here(absent, self.downloads)
+        names = {remote.name for remote in absent}
+        able = [i.name for i in todo if not names & _files([i])]
+        if not able:
+            return error
+        only = " ".join(f"--only {name}" for name in able)
+        fix = f"{error.fix}; what is there is enough for {only}"
+        return DataError(error.what, where=error.where, fix=fix)
 
     def _pinned(self, file: File) -> File:
         """Return the download with the hash it had when it came first."""
         known = self.lock.downloads.get(file.name)
-        if known is None:
+        if known is None or not known.sha256:
             return file
-        if file.sha256 not in ("", known.sha256):
-            raise DataError(
-                f"the entry wants {file.name} with SHA-256 {file.sha256}, "
-                f"this directory was made from one with {known.sha256}",
-                where=str(self.directory),
-                fix="get the corpus into a new directory",
-            )
         return msgspec.structs.replace(file, sha256=known.sha256)
 
     def _explained(self, error: DataError, file: File) -> DataError:
         """Add to an error that the hash it did not find is one this directory remembers."""
         known = self.lock.downloads.get(file.name)
-        if known is None or known.trust == "checked" or known.sha256 not in error.what:
+        if known is None or known.trust == "checked" or not known.sha256:
+            return error
+        if known.sha256 not in error.what:
             return error
         return DataError(
             f"{error.what}\n  {known.sha256} is what the first download had; it was recorded",
@@ -182,11 +200,16 @@ class _Getting:
                 fix="make room, or name a directory on another disk with --to",
             )
 
-    def _record_download(self, name: str, fetched: Fetched) -> None:
-        before = self.lock.downloads.get(name)
+    def _record_download(self, name: str, *, proven: bool) -> None:
+        """Record a download; before it is proven, only where it came from."""
+        before, fetched = self.lock.downloads.get(name), self.fetched[name]
         trust = "checked" if self.entry.file_named(name).checked else "first use"
         url = fetched.url or (before.url if before else "")
-        entry = Download(name, url, fetched.bytes, fetched.sha256, fetched.md5, trust)  # type: ignore[arg-type]
+        entry = Download(name, url, 0, "", "", trust)  # type: ignore[arg-type]
+        if proven:
+            entry = msgspec.structs.replace(
+                entry, bytes=fetched.bytes, sha256=fetched.sha256, md5=fetched.md5
+            )
         self.lock = msgspec.structs.replace(
             self.lock, downloads={**self.lock.downloads, name: entry}
         )
@@ -195,23 +218,28 @@ class _Getting:
     def make(self, todo: list[Set]) -> Generator[Progress, None, None]:
         """Unpack one download after the other; make each set as soon as all of it is there."""
         self.work.mkdir()
+        try:
+            yield from self._make(todo)
+        finally:
+            shutil.rmtree(self.work, ignore_errors=True)
+
+    def _make(self, todo: list[Set]) -> Generator[Progress, None, None]:
         paths: dict[tuple[str, str], Path] = {}
         waiting = list(todo)
         for name in dict.fromkeys(s.file for item in todo for s in item.sides.values()):
             yield from self._unpack(name, waiting, paths)
             for item in [item for item in waiting if _needs(item) <= paths.keys()]:
                 made = yield from assemble(item, self.entry, Unpacked(paths), self.work)
-                self._put(made)
                 waiting.remove(item)
+                self._put(made, _files([item]) - _files(waiting))
                 for key in _needs(item).difference(*map(_needs, waiting)):
                     paths.pop(key).unlink()
-        shutil.rmtree(self.work)
 
     def _unpack(
         self, name: str, sets: list[Set], paths: dict[tuple[str, str], Path]
     ) -> Generator[Progress, None, None]:
         needs = sorted(key for item in sets for key in _needs(item) if key[0] == name)
-        archive = self.downloads / name
+        archive = self.fetched[name].path
         total = archive.stat().st_size
         wishes = tuple(dict.fromkeys(member for _, member in needs))
         for member, packed in wanted_members(archive, wishes):
@@ -221,8 +249,12 @@ class _Getting:
                 yield Step("unpacking", name, min(packed.tell(), total), total)
             paths[name, member.wish] = path
 
-    def _put(self, made: list[Made]) -> None:
-        """Give the texts of a set their names, once the lock knows what they are."""
+    def _put(self, made: list[Made], used_up: set[str]) -> None:
+        """Give the texts of a set their names, once the lock knows what they are.
+
+        Downloads that are used up have shown that they are what the entry describes: only
+        now one without a checksum is believed.
+        """
         for one in made:
             before = self.lock.texts.get(one.text.name)
             if before is not None and before.sha256 != one.text.sha256:
@@ -232,6 +264,8 @@ class _Getting:
                     where=str(self.directory),
                     fix="get the corpus into a new directory",
                 )
+        for name in sorted(used_up):
+            self._record_download(name, proven=True)
         texts = {**self.lock.texts, **{one.text.name: one.text for one in made}}
         self.lock = msgspec.structs.replace(self.lock, texts=texts)
         self._record(finished=False)
@@ -265,6 +299,10 @@ class _Getting:
 
 def _needs(item: Set) -> set[tuple[str, str]]:
     return {key for side in item.sides.values() for key in keys_of(side)}
+
+
+def _files(items: Iterable[Set]) -> set[str]:
+    return {side.file for item in items for side in item.sides.values()}
 
 
 def _spool(member: Member, path: Path) -> Generator[int, None, None]:

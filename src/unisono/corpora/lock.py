@@ -14,7 +14,10 @@ FORMAT = 1
 
 
 class Download(msgspec.Struct, frozen=True):
-    """A file that was fetched. `trust` says whether its hash was known beforehand."""
+    """A file that was fetched. `trust` says whether its hash was known beforehand.
+
+    Without a `sha256` it is only noted where it came from: nothing was made of it yet.
+    """
 
     name: str
     url: str

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from unisono.corpora.entry import Entry, Set
 
+DATA_TOML = "data.toml"
+
 
 def data_section(entry: Entry, sets: Iterable[Set], directory: Path) -> str:
     """Return [data] for `sets` in `directory`; the first valid and the first test set count."""

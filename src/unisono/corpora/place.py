@@ -3,7 +3,7 @@
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,8 +15,10 @@ DOWNLOADS = "downloads"
 
 
 @contextmanager
-def claimed(directory: Path) -> Iterator[None]:
+def claimed(directory: Path, texts: Iterable[str] = ()) -> Iterator[None]:
     """Create `directory` if need be and hold the right to write there.
+
+    `texts` are the names that belong there, to know a directory that has lost its lock.
 
     The claim ends with the process that holds it, however that ends.
     """
@@ -26,7 +28,7 @@ def claimed(directory: Path) -> Iterator[None]:
         )
     with disk_trouble_explained(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        _refuse_strangers(directory)
+        refuse_strangers(directory, texts)
         handle = os.open(directory, os.O_RDONLY)
     try:
         _claim(handle, directory)
@@ -46,12 +48,18 @@ def _claim(handle: int, directory: Path) -> None:
         ) from None
 
 
-def _refuse_strangers(directory: Path) -> None:
+def refuse_strangers(directory: Path, texts: Iterable[str]) -> None:
     """Refuse a directory that nobody has got a corpus into and that is not empty."""
     names = sorted(entry.name for entry in directory.iterdir())
     if LOCK in names or UNFINISHED in names:
         return
     strangers = [n for n in names if n != DOWNLOADS and not n.startswith(TEMPORARY)]
+    if not set(strangers).isdisjoint(texts):
+        raise DataError(
+            f"the texts are there but {LOCK} is missing: nobody knows what they are",
+            where=str(directory),
+            fix="delete the directory, or name another with --to",
+        )
     if strangers:
         raise DataError(
             f"{directory} holds something else: {', '.join(strangers[:3])}"

@@ -13,6 +13,8 @@ from unisono.corpus.manifest import Manifest
 _OF_NO_CONSEQUENCE = {"directory", "invalid"}
 # Files are known by their names; what is in them has a hash.
 _FILES = {"pieces_model", "target_pieces_model"}
+# How pieces are learnt, which is of no consequence if they are given.
+_LEARNING = {"vocabulary", "pieces", "byte_fallback", "character_coverage", "learning_lines"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,9 @@ def differences(
     names = ("source_language", "target_language")
     now |= dict(zip(names, languages, strict=True))
     then = then | {name: getattr(manifest, name) for name in names}
-    for name in sorted((now.keys() | then.keys()) - _OF_NO_CONSEQUENCE):
+    given = now.get("pieces_model") and then.get("pieces_model")
+    passed_over = _OF_NO_CONSEQUENCE | (_LEARNING if given else set())
+    for name in sorted((now.keys() | then.keys()) - passed_over):
         if now.get(name) != then.get(name):
             yield Difference(name, then.get(name), now.get(name))
 

@@ -117,6 +117,24 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
 
     @property
+    def read_training_pairs(self) -> int:
+        """Return how many pairs the training text had; of old corpora, those of all text."""
+        train = self.splits["train"]
+        known = all(block.read_pairs for block in train.blocks)
+        return (known and train.read_pairs) or self.read_pairs
+
+    def dropped_from(self, *, training: bool) -> dict[str, Dropped]:
+        """Return what was dropped from the training text or from the held-out sets, the most
+        frequent reasons first.
+        """
+        by_count = sorted(self.dropped.items(), key=lambda item: -item[1].count)
+        return {
+            reason: dropped
+            for reason, dropped in by_count
+            if reason.endswith((" in valid", " in test")) != training
+        }
+
+    @property
     def joint(self) -> bool:
         """Say whether both languages share their pieces."""
         return not self.source_vocabulary

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unisono.atomic import difference
+from unisono.atomic import Written, difference
 from unisono.corpus.layout import (
     OFFSET_TYPE,
     SIDES,
@@ -158,11 +158,16 @@ def open_corpus(path: Path, *, verify: bool = False) -> Corpus:
     """
     manifest = read_manifest(path)
     for name, file in manifest.files.items():
-        if how := difference(path / name, file, content=verify):
-            what = f"{name} is not the one this corpus was made with: {how}"
-            raise DataError(what, where=str(path / name), fix=_AGAIN)
+        check_file(path / name, file, content=verify)
     _check_manifest(path, manifest)
     return Corpus(path, manifest)
+
+
+def check_file(path: Path, expected: Written, *, content: bool = True) -> None:
+    """Raise a DataError if a file of a corpus is not what its manifest says."""
+    if how := difference(path, expected, content=content):
+        what = f"{path.name} is not the one this corpus was made with: {how}"
+        raise DataError(what, where=str(path), fix=_AGAIN)
 
 
 def _check_manifest(path: Path, manifest: Manifest) -> None:

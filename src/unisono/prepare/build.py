@@ -30,7 +30,7 @@ from unisono.prepare.leftovers import remove_leftovers
 from unisono.prepare.packing import Pieces
 from unisono.prepare.pieces import check_held_out, check_train, learn, load_given
 from unisono.prepare.progress import Progress
-from unisono.prepare.reasons import Drops
+from unisono.prepare.reasons import OVERLAP, Drops
 from unisono.prepare.space import cannot_write, check_room, text_bytes_of
 from unisono.text.tokenizer import Tokenizers
 
@@ -117,10 +117,13 @@ def _check_some_left(pairs: int, drops: Drops) -> None:
         return
     summary = drops.summary()
     reasons = ", ".join(f"{reason}: {dropped.count}" for reason, dropped in summary.items())
+    most = max(summary, key=lambda reason: summary[reason].count, default="")
     raise DataError(
         f"no training pairs are left after cleaning ({reasons})",
         where="[[data.train]]",
-        fix="check that the files hold two languages; see the limits in [corpus]",
+        fix="name text that is not in [data.valid] or [data.test] too"
+        if most == OVERLAP
+        else "check that the files hold two languages; see the limits in [corpus]",
     )
 
 

@@ -4,12 +4,13 @@ import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from unisono.atomic import clean, sha256_of
 from unisono.corpus.agreement import differences
 from unisono.corpus.layout import MANIFEST
 from unisono.corpus.manifest import Input, Manifest
-from unisono.corpus.reader import open_corpus
+from unisono.corpus.reader import check_file, open_corpus
 from unisono.errors import ConfigError
 from unisono.prepare.assignment import Assignment
 from unisono.prepare.inputs import RawPair
@@ -43,7 +44,7 @@ def compare(assignment: Assignment) -> Generator[Progress, None, Comparison]:
     manifest = open_corpus(path).manifest
     _remove_leftovers(path, manifest)
     found = [
-        f"{d.name} was {d.then}, now {d.now}"
+        f"{d.name} was {_toml(d.then)}, now {_toml(d.now)}"
         for d in differences(manifest, assignment.settings, assignment.languages)
     ]
     models = [sha256_of(model) for model in given_models(assignment.settings)]
@@ -62,25 +63,68 @@ def compare(assignment: Assignment) -> Generator[Progress, None, Comparison]:
             where="corpus.directory",
             fix=_FIX,
         )
+    yield from _verify(path, manifest)
     then = [block.weight for block in manifest.splits["train"].blocks]
     now = [raw.weight for raw in assignment.train]
     added = assignment.inputs[len(manifest.inputs) :]
     return Comparison(manifest, added, then != now[: len(then)])
 
 
+def _toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _verify(path: Path, manifest: Manifest) -> Iterator[Progress]:
+    """Read every file of the corpus, and raise a DataError for one that has changed."""
+    total, done = sum(file.bytes for file in manifest.files.values()), 0
+    for name, file in manifest.files.items():
+        yield Progress("verifying", done, total, "bytes")
+        check_file(path / name, file)
+        done += file.bytes
+
+
 def _other_files(
     then: list[Input], now: list[RawPair], hashes: list[tuple[str, ...]]
 ) -> Iterator[str]:
-    if [i.split for i in then] != [raw.split for raw in now[: len(then)]]:
-        yield f"it was made from {len(then)} pairs of files, now there are {len(now)}"
+    if counted := _other_numbers(then, now):
+        yield counted
+        return
+    texts_then = [_text_of(entry) for entry in then]
+    texts_now = [(r.split, r.columns or (), h) for r, h in zip(now, hashes, strict=True)]
+    if texts_then != texts_now[: len(then)] and set(texts_then) <= set(texts_now):
+        more = len(now) > len(then)
+        new_first = "there are new sources before the old ones; name them last"
+        yield new_first if more else "the same sources in another order"
         return
     for before, raw, found in zip(then, now, hashes, strict=False):
-        files = (before.source, before.target)[: len(found)]
-        if tuple(before.columns) != (raw.columns or ()):
-            yield f"the columns of {raw.source} were {before.columns}"
-        for file, path, hash_now in zip(files, raw.files, found, strict=True):
-            if file.sha256 != hash_now:
-                yield f"{path} is not the {file.name} it was made from"
+        yield from _changes(before, raw, found)
+
+
+def _other_numbers(then: list[Input], now: list[RawPair]) -> str:
+    for split in ("valid", "test"):
+        had, has = (any(i.split == split for i in inputs) for inputs in (then, now))
+        if had != has:
+            return f"it was made {'with' if had else 'without'} a {split} set"
+    before, after = (sum(i.split == "train" for i in inputs) for inputs in (then, now))
+    if before > after:
+        verb = "is" if after == 1 else "are"
+        return f"it was made from {before} sources, now there {verb} {after}"
+    return ""
+
+
+def _text_of(entry: Input) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
+    hashes = (entry.source.sha256, entry.target.sha256)
+    return entry.split, tuple(entry.columns), hashes[:1] if entry.columns else hashes
+
+
+def _changes(before: Input, raw: RawPair, hashes: tuple[str, ...]) -> Iterator[str]:
+    files = (before.source, before.target)[: len(hashes)]
+    if tuple(before.columns) != (raw.columns or ()):
+        yield f"the columns of {raw.source} were {before.columns}"
+    for file, path, hash_now in zip(files, raw.files, hashes, strict=True):
+        if file.sha256 != hash_now:
+            other = f"is not the {file.name} it was made from"
+            yield f"{path} {'has changed since' if path.name == file.name else other}"
 
 
 def _remove_leftovers(path: Path, manifest: Manifest) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from unisono.config.settings import Data, Pair
 from unisono.errors import ConfigError, DataError
 
+_ALIKE = 0.8  # or a name is not taken for a slip of the pen
+
 
 @dataclass(frozen=True)
 class RawPair:
@@ -84,6 +86,8 @@ def _check_is_there(path: Path, where: str, named: set[Path]) -> None:
         raise DataError(f"{path} is a directory", where=where, fix="name a text file")
     likely = _likely(path, named)
     hint = f"did you mean `{path.with_name(likely)}`? " if likely else ""
+    if path.parts[0] == "data" and len(path.parts) > 2 and not likely:
+        hint = f"if it is a public corpus: unisono corpora get {path.parts[1]}; otherwise "
     raise DataError(
         f"there is no file {path}",
         where=where,
@@ -101,4 +105,4 @@ def _likely(path: Path, named: set[Path]) -> str:
         return ""
     names = sorted(entry.name for entry in path.parent.iterdir() if entry not in named)
     packed = [name for name in names if name.startswith(f"{path.name}.")]
-    return next(iter(packed or get_close_matches(path.name, names, n=1)), "")
+    return next(iter(packed or get_close_matches(path.name, names, n=1, cutoff=_ALIKE)), "")

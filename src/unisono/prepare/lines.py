@@ -10,6 +10,7 @@ from pathlib import Path
 
 from unisono.errors import DataError
 from unisono.prepare.chunks import Chunk
+from unisono.prepare.reading import check_unpacks
 
 NOT_UTF8 = "invalid UTF-8"
 NUL = "NUL byte"
@@ -115,6 +116,7 @@ def _columns(
 def _note(fault: _Fault, chunk: Chunk, path: Path, index: int, drop_invalid: bool) -> None:
     if drop_invalid:
         return
+    check_unpacks(path)  # damage may look like anything
     may_drop = '; or drop such lines: --invalid drop, or corpus.invalid = "drop"'
     raise DataError(
         fault.what,

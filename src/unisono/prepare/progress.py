@@ -8,9 +8,9 @@ class Progress:
     """`done` of `total` units of a stage, from 0 to all of them; a `total` of 0 is not known.
 
     Stages in order: "reading" (bytes of the input files), "reading a sample" (pairs),
-    "learning pieces", "encoding" (pairs). If a corpus is there already, "comparing" (bytes)
-    comes first; then either "up to date" or "weights changed" is all, or only what is new is
-    read and encoded, and "added" (sources) comes last.
+    "learning pieces", "encoding" (pairs). If a corpus is there already, "comparing" and
+    "verifying" (bytes) come first; then either "up to date" or "weights changed" is all, or
+    only what is new is read and encoded, and "added" (sources) comes last.
     """
 
     stage: str

@@ -8,13 +8,12 @@ import io
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import numpy as np
 
 from unisono.corpus.manifest import TextFile
 from unisono.errors import DataError
-from unisono.prepare.unpacking import DAMAGED, unpacked
+from unisono.prepare.unpacking import DAMAGED, PACKED, unpacked
 
 _READ_BYTES = 1 << 20
 _LONGEST_LINE = 1 << 26  # of those that are read at all, and then refused or dropped
@@ -105,7 +104,7 @@ class TextReader:
         try:
             with self.path.open("rb", buffering=0) as file:
                 counted = io.BufferedReader(_Counted(file, self), _READ_BYTES)
-                for block in unpacked(cast("BinaryIO", counted), self.path.suffix):
+                for block in unpacked(counted, self.path.suffix):
                     self._text_bytes += len(block)
                     if start is None:
                         yield block
@@ -130,6 +129,15 @@ class TextReader:
             if refused
             else "it is cut off, damaged or not packed at all: fetch it again",
         )
+
+
+def check_unpacks(path: Path) -> None:
+    """Raise a DataError if `path` is a packed file that is damaged; this reads all of it."""
+    if path.suffix in PACKED:
+        reader = TextReader(path)
+        while not reader.ended:
+            reader.fill(1, 1)
+            reader.take(reader.waiting)
 
 
 class _Counted(io.RawIOBase):

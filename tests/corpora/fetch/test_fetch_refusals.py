@@ -19,7 +19,7 @@ def refused(get, remote, *words):
     with pytest.raises(DataError) as caught:
         get(remote)
     text = str(caught.value)
-    for word in (*remote.urls, "--from DIR", *words):
+    for word in (*remote.urls, "--from DIR", f"save it as {remote.name}", *words):
         assert word in text
     assert "a.gz" not in get.files
     return text

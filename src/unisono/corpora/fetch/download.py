@@ -59,5 +59,6 @@ def _all_failed(remote: Remote, part: Part, reasons: list[str]) -> DataError:
     return DataError(
         f"{remote.name} could not be downloaded{kept}:\n{tried}",
         where=str(part.target),
-        fix=f"{again}; or download it by hand and name its directory with --from DIR",
+        fix=f"{again}; or download it by hand, save it as {remote.name}, and name its"
+        " directory with --from DIR",
     )

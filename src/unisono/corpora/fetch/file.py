@@ -19,11 +19,12 @@ def fetch(
     offline: bool = False,
     patience: Patience = USUAL,
 ) -> Generator[Received, None, Fetched]:
-    """Yield progress until `remote` is in `directory`, and return what it is.
+    """Yield progress until `remote` is here, and return what it is and where it lies.
 
-    A file that is there already is checked and used; one in `given`, or in a directory
-    within it, is checked and linked or copied. Only then the network is asked, and never if
-    `offline`. What a stopped download leaves behind is continued by the next one.
+    A file that is in `directory` already is checked and used; one in `given`, or in a
+    directory within it, is checked and used where it lies. Only then the network is
+    asked, and never if `offline`. What a stopped download leaves behind is continued by the
+    next one.
     """
     try:
         return (yield from _fetch(remote, directory, given, offline, patience))
@@ -59,14 +60,16 @@ def _fetch(
     target = directory / remote.name
     if offline:
         require([remote], directory, given=given)
+    paths = candidates(remote, given) if given is not None and not target.exists() else []
+    if paths:
+        found = take_given(remote, paths)
+        yield Received(remote.name, found.bytes, found.bytes)
+        return found
     if not target.exists():
         directory.mkdir(parents=True, exist_ok=True)
         again = "wait until it has finished, then call this again"
         with only_one(target, doing=f"downloading {target.name}", fix=again):
             if not target.exists():  # nobody was quicker
-                paths = candidates(remote, given) if given is not None else []
-                if paths:
-                    return (yield from take_given(remote, paths, target))
                 return (yield from download(remote, target, patience))
     found = already_here(remote, target)
     yield Received(remote.name, found.bytes, found.bytes)

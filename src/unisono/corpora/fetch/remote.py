@@ -18,7 +18,8 @@ class Remote:
     """One file of the network: the name to keep it under, where it is, what it should be.
 
     `urls` are tried in order. Without `sha256` and `md5` nothing says what the file should
-    hold; it is then only taken over a connection nobody can have changed.
+    hold; it is then only taken over a connection nobody can have changed. `aliases` are
+    other names it may have where a person saved it.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Remote:
     bytes: int = 0
     sha256: str = ""
     md5: str = ""
+    aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_name(self.name)
