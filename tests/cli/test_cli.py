@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -184,16 +185,23 @@ def test_the_test_score_is_what_translate_and_score_say(trained):
     assert json.loads(scored.output)["bleu"] == pytest.approx(tested.bleu, abs=1e-9)
 
 
-@pytest.mark.ranks
-def test_stopping_the_launcher_saves_and_says_so(trained, tmp_path):
-    config = tmp_path / "long.toml"
-    settings = tiny_settings(trained, "long", train={"max_steps": 100_000})
+@contextmanager
+def launched(settings, directory):
+    """A run that was launched and has saved its first checkpoint."""
+    config = directory / "long.toml"
     config.write_text(to_toml(settings))
     command = [sys.executable, "-m", "unisono", "launch", str(config)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         for line in process.stderr:
             if line.startswith("saved"):
                 break
+        yield process
+
+
+@pytest.mark.ranks
+def test_stopping_the_launcher_saves_and_says_so(trained, tmp_path):
+    settings = tiny_settings(trained, "long", train={"max_steps": 100_000})
+    with launched(settings, tmp_path) as process:
         process.terminate()
         rest = process.stderr.read()
         assert process.wait(timeout=60) == 75
@@ -217,14 +225,8 @@ def test_two_processes_that_fail_say_it_once_and_nothing_else(trained):
 
 @pytest.mark.ranks
 def test_a_worker_that_is_killed_is_named_and_the_rest_ends(trained, tmp_path):
-    config = tmp_path / "long.toml"
     settings = tiny_settings(trained, "killed", train={"max_steps": 100_000})
-    config.write_text(to_toml(settings))
-    command = [sys.executable, "-m", "unisono", "launch", str(config)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        for line in process.stderr:
-            if line.startswith("saved"):
-                break
+    with launched(settings, tmp_path) as process:
         victim = read_run(Path(settings.run)).starts[1]
         os.kill(victim.pid, signal.SIGKILL)
         rest = process.stderr.read()

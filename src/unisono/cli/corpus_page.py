@@ -159,9 +159,10 @@ def _first_pairs(corpus: Corpus) -> Iterator[str]:
 
 
 def _side_by_side(source: str, target: str) -> str:
-    return f"{_short(source):{WIDTH}} │ {_short(target)}"
+    return f"{short(source, WIDTH):{WIDTH}} │ {short(target, WIDTH)}"
 
 
-def _short(text: str) -> str:
+def short(text: str, width: int) -> str:
+    """Return `text` for a line of a terminal: cut to `width`, nothing in it unprintable."""
     shown = "".join(c if c.isprintable() else "·" for c in text)
-    return shown if len(shown) <= WIDTH else shown[: WIDTH - 1] + "…"
+    return shown if len(shown) <= width else shown[: width - 1] + "…"

@@ -20,6 +20,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
+from unisono.cli.corpus_page import short
 from unisono.cli.options import config_argument, set_option
 from unisono.config.load import load_settings
 from unisono.config.settings import Settings
@@ -103,7 +104,8 @@ def _summary(directory: str, manifest: Manifest, took: str, width: int) -> Itera
 
 
 def _vocabularies(manifest: Manifest) -> list[int]:
-    return [manifest.source_vocabulary, manifest.vocabulary][manifest.joint :]
+    own = [] if manifest.joint else [manifest.source_vocabulary]
+    return [*own, manifest.vocabulary]
 
 
 def _drops(manifest: Manifest, width: int) -> Iterator[str]:
@@ -116,12 +118,7 @@ def _drops(manifest: Manifest, width: int) -> Iterator[str]:
         share = f"{100 * drop.count / total:>7.2f} %" if reason in training else ""
         yield f"{reason:24}{drop.count:>12,}{share}"
         for side in drop.examples[0]:
-            yield f"    | {_clipped(side, width - 7)}"
-
-
-def _clipped(text: str, width: int) -> str:
-    shown = "".join(c if c.isprintable() else "·" for c in text)
-    return shown if len(shown) <= width else shown[: width - 1] + "…"
+            yield f"    | {short(side, width - 7)}"
 
 
 def draw(progress: Generator[Progress, None, None]) -> Progress:

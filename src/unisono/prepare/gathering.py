@@ -14,10 +14,8 @@ from unisono.prepare.inputs import RawPair
 from unisono.prepare.judging import Judge, Judged
 from unisono.prepare.packing import Portion
 from unisono.prepare.progress import Progress
-from unisono.prepare.reasons import DUPLICATE, Drops, clipped
+from unisono.prepare.reasons import DUPLICATE, EXAMPLES, Drops, clipped
 from unisono.prepare.workers import working
-
-_EXAMPLES = 3
 
 
 @dataclass
@@ -84,8 +82,8 @@ def _drop_duplicates(
             place += len(wanted)
             repeated = np.flatnonzero(~wanted)
             count += len(repeated)
-            if len(repeated) and len(examples) < _EXAMPLES:
+            if len(repeated) and len(examples) < EXAMPLES:
                 source, target = portion.text.read()
-                examples += [clipped(source[i], target[i]) for i in repeated[:_EXAMPLES]]
+                examples += [clipped(source[i], target[i]) for i in repeated[:EXAMPLES]]
     if count:
-        drops.add_all({DUPLICATE: Dropped(count, examples[:_EXAMPLES])})
+        drops.add_all({DUPLICATE: Dropped(count, examples[:EXAMPLES])})

@@ -20,7 +20,7 @@ _ORDER = [
     *(EMPTY, IDENTICAL, OVERLAP, WRONG_SCRIPT, WRONG_LANGUAGE),
     *(DUPLICATE, TOO_LONG, LENGTH_RATIO),
 ]
-_EXAMPLES = 3
+EXAMPLES = 3
 CLIPPED_CHARACTERS = 200
 
 
@@ -35,7 +35,7 @@ class Drops:
         """Drop one pair."""
         self._counts[reason] = self._counts.get(reason, 0) + 1
         examples = self._examples.setdefault(reason, [])
-        if len(examples) < _EXAMPLES:
+        if len(examples) < EXAMPLES:
             examples.append(clipped(source, target))
 
     def add_all(self, dropped: Mapping[str, Dropped]) -> None:
@@ -43,7 +43,7 @@ class Drops:
         for reason, more in dropped.items():
             self._counts[reason] = self._counts.get(reason, 0) + more.count
             known = self._examples.get(reason, [])
-            self._examples[reason] = [*known, *more.examples][:_EXAMPLES]
+            self._examples[reason] = [*known, *more.examples][:EXAMPLES]
 
     def summary(self) -> dict[str, Dropped]:
         """Return count and examples by reason, in an order that depends on nothing else."""
