@@ -63,7 +63,8 @@ def test_operations_are_those_torch_counts(activation, positions):
     )
     model = build_model(settings, 100)
     source, target = torch.ones(5, 7, dtype=torch.long), torch.ones(5, 9, dtype=torch.long)
-    # The counter knows plain products, not the fused kernel of the CPU.
+    # The counter knows plain products of torch, not the fused kernel of the CPU, nor numpy.
+    model.double()
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(source, target)
     assert training_flops(settings, 100, 5, 7, 9) == 3 * counter.get_total_flops()

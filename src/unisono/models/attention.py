@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from unisono.models.cache import KeysAndValues
 from unisono.models.dropout import Dropout
 from unisono.models.positions import turned
+from unisono.models.product import Linear
 from unisono.models.settings import TransformerSettings
 
 
@@ -113,9 +114,9 @@ class CrossAttention(Attention):
         return self.look(query, source, mask).view_as(x)
 
 
-def linear(inputs: int, outputs: int, parts: int = 1) -> nn.Linear:
+def linear(inputs: int, outputs: int, parts: int = 1) -> Linear:
     """Return `parts` linear layers in one, each initialised as if it stood alone."""
-    layer = nn.Linear(inputs, outputs * parts)
+    layer = Linear(inputs, outputs * parts)
     for part in layer.weight.detach().chunk(parts):
         nn.init.xavier_uniform_(part)
     nn.init.zeros_(layer.bias)

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from unisono.models.attention import CrossAttention, SelfAttention, linear
 from unisono.models.cache import KeysAndValues, LayerCache
-from unisono.models.dropout import Dropout
+from unisono.models.dropout import Dropout, ReluDropout
+from unisono.models.product import Linear
 from unisono.models.settings import TransformerSettings
 
 
@@ -28,8 +29,8 @@ class Residual(nn.Module):
     def forward(self, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         """Return `x` plus `part` of it."""
         if self.first:
-            return x + cast("Tensor", self.dropout(part(self.norm(x))))
-        return cast("Tensor", self.norm(x + self.dropout(part(x))))
+            return self.dropout.add(x, part(self.norm(x)))
+        return cast("Tensor", self.norm(self.dropout.add(x, part(x))))
 
 
 class Gate(nn.Module):
@@ -45,17 +46,19 @@ class FeedForward(nn.Sequential):
     """Two linear layers with an activation between; a gate is a third, fused with the first."""
 
     def __init__(self, settings: TransformerSettings) -> None:
+        share = settings.activation_dropout
+        relu = settings.activation == "relu"
         super().__init__(
             linear(settings.width, settings.inner, 2 if settings.activation == "swiglu" else 1),
-            _activation(settings),
-            Dropout(settings.activation_dropout),
+            nn.Identity() if relu else _activation(settings),
+            ReluDropout(share) if relu else Dropout(share),
             linear(settings.inner, settings.width),
         )
 
     @property
-    def output(self) -> nn.Linear:
+    def output(self) -> Linear:
         """Return the layer that writes the result."""
-        return cast("nn.Linear", self[3])
+        return cast("Linear", self[3])
 
 
 class EncoderLayer(nn.Module):
@@ -131,8 +134,7 @@ def shrink_additions(layers: Iterable[EncoderLayer | DecoderLayer]) -> None:
 
 
 def _activation(settings: TransformerSettings) -> nn.Module:
-    kinds = {"relu": nn.ReLU(inplace=True), "gelu": nn.GELU(), "swiglu": Gate()}
-    return kinds[settings.activation]
+    return Gate() if settings.activation == "swiglu" else nn.GELU()
 
 
 def _append(past: KeysAndValues | None, new: KeysAndValues) -> KeysAndValues:

@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from unisono.models.product import multiply
+
 CHUNK_LOGITS = 4_000_000  # 16 MB
 
 
@@ -59,13 +61,14 @@ class _ChunkedLoss(torch.autograd.Function):
         loss = states.new_zeros(())
         for_states, for_matrix = torch.empty_like(states), torch.zeros_like(matrix)
         size = max(1, CHUNK_LOGITS // matrix.size(0))
+        # One place for the logits of all chunks: new memory costs more than what is done in it.
+        place = states.new_empty(min(size, len(states)), matrix.size(0))
         chunks = zip(states.split(size), words.split(size), for_states.split(size), strict=True)
         for some, some_words, for_some in chunks:
-            logs = F.linear(some, matrix).log_softmax(1)  # (C, V)
-            loss += _smoothed(logs, some_words, smoothing)
-            slope = _slope(logs, some_words, smoothing)
-            torch.mm(slope, matrix, out=for_some)
-            for_matrix.addmm_(slope.t(), some)
+            logits = multiply(some, matrix.t(), out=place[: len(some)])  # (C, V)
+            loss += _loss_to_slope(logits, some_words, smoothing)
+            multiply(logits, matrix, out=for_some)
+            for_matrix.addmm_(logits.t(), some)
         ctx.save_for_backward(for_states, for_matrix)
         return loss
 
@@ -81,18 +84,19 @@ def _chunked_loss(states: Tensor, matrix: Tensor, words: Tensor, smoothing: floa
     return loss
 
 
-def _smoothed(logs: Tensor, words: Tensor, smoothing: float) -> Tensor:
-    loss = logs.gather(1, words[:, None]).sum() * (smoothing - 1)
-    return loss - logs.mean(1).sum() * smoothing if smoothing else loss
-
-
-def _slope(logs: Tensor, words: Tensor, smoothing: float) -> Tensor:
-    """Return the gradient of the loss for the logits, in the place of `logs`."""
-    slope = logs.exp_()
+def _loss_to_slope(logits: Tensor, words: Tensor, smoothing: float) -> Tensor:
+    """Return the loss, and turn `logits` (C, V) into its gradient, in their place."""
+    right = logits.gather(1, words[:, None]).sum()
+    everything = logits.mean(1).sum() if smoothing else 0.0
+    highest = logits.amax(1)
+    chances = torch.softmax(logits, 1, out=logits)
+    # The highest logit minus the log of its own probability: what the softmax divided by.
+    norms = (highest - chances.amax(1).log()).sum()
     if smoothing:
-        slope.sub_(smoothing / logs.size(1))
-    right = torch.full((len(words), 1), smoothing - 1, dtype=logs.dtype, device=logs.device)
-    return slope.scatter_add_(1, words[:, None], right)
+        chances.sub_(smoothing / logits.size(1))
+    less = torch.full((len(words), 1), smoothing - 1, dtype=logits.dtype, device=logits.device)
+    chances.scatter_add_(1, words[:, None], less)
+    return norms - right * (1 - smoothing) - everything * smoothing
 
 
 def _autocast() -> bool:

@@ -4,6 +4,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import msgspec
 import torch
 
 from unisono.batching.collate import nothing_to_learn
+from unisono.batching.respelling import Respelling, respelling_for
 from unisono.batching.stream import Stream
 from unisono.bundle.writer import write_bundle
 from unisono.comm.join import join
@@ -33,6 +35,7 @@ from unisono.train.claim import Claim, claim
 from unisono.train.examine import Examiner
 from unisono.train.keeper import Found, Keeper
 from unisono.train.loop import Session, train
+from unisono.train.memory import keep_freed_memory
 from unisono.train.precision import Precision, check_precision, set_tf32
 from unisono.train.progress import Progress
 from unisono.train.randomness import set_randomness
@@ -70,7 +73,9 @@ def run_with(comm: Comm, settings: Settings) -> Iterator[AnyEvent]:
     )
     check_same(comm, _facts(settings, corpus))
     all_or_none(comm, lambda: check_precision(_precision(settings, comm)))
+    all_or_none(comm, lambda: _respelling(settings, corpus))  # refused here, if at all
     set_tf32(settings.train.tf32, comm.world.device)
+    keep_freed_memory()
     claimed = all_or_none(comm, lambda: _claim(settings, corpus, comm))
     try:
         yield from _run(settings, corpus, comm)
@@ -122,14 +127,13 @@ def _finish(session: Session, model: TransformerModel, corpus: Corpus) -> Iterat
 def _session(
     settings: Settings, corpus: Corpus, comm: Comm, signals: Signals
 ) -> tuple[Session, TransformerModel]:
-    set_randomness(settings.seed)
-    sizes = corpus.manifest.vocabulary, corpus.manifest.source_vocabulary
-    model = build_model(settings.model, *sizes).to(_device(comm))
+    model = _fresh_model(settings, corpus).to(_device(comm))
     optimizer = build_optimizer(settings.optimizer, model)
     directory = RunDirectory(Path(settings.run))
     averages = Averages(model.named_parameters(), settings.train.average)
     keep = settings.checkpoint.keep
-    keeper = Keeper(directory.checkpoints, keep, comm, model, optimizer, averages)
+    fresh = partial(_fresh_model, settings, corpus)
+    keeper = Keeper(directory.checkpoints, keep, comm, model, optimizer, averages, fresh)
     parts = Parts(
         replica=strategy_of(settings.sync).attach(model, comm),
         comm=comm,
@@ -143,10 +147,29 @@ def _session(
     )
     world = comm.world
     stream = Stream(
-        corpus.split("train"), settings.batching, settings.seed, world.rank, world.size
+        corpus.split("train"),
+        settings.batching,
+        settings.seed,
+        world.rank,
+        world.size,
+        settings.batching.temperature,
+        _respelling(settings, corpus),
     )
     examiner = _examiner(settings, corpus, comm, model)
     return Session(settings, parts, stream, examiner, keeper, signals), model
+
+
+def _fresh_model(settings: Settings, corpus: Corpus) -> TransformerModel:
+    set_randomness(settings.seed)
+    sizes = corpus.manifest.vocabulary, corpus.manifest.source_vocabulary
+    return build_model(settings.model, *sizes)
+
+
+def _respelling(settings: Settings, corpus: Corpus) -> Respelling | None:
+    longest = settings.corpus.max_pieces
+    return respelling_for(
+        corpus.tokenizers(), settings.batching, seed=settings.seed, max_pieces=longest
+    )
 
 
 def _examiner(

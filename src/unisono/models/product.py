@@ -1,0 +1,86 @@
+"""Matrix products on a CPU, by whichever library is fastest there.
+
+torch multiplies with MKL, which on processors of AMD leaves a twelfth of a training step lying
+(docs/model.md). numpy brings OpenBLAS along, which does not. Everywhere else, on GPUs, under
+autocast and while compiling, torch does it all; with several threads too, because the threads
+of two libraries get in each other's way. The choice follows from the machine, never from a
+measurement: a continued run must end in the same bits.
+"""
+
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+
+class Linear(nn.Linear):
+    """A linear layer with a bias."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x` (..., inputs) as (..., outputs)."""
+        if _by_numpy(x):
+            return cast("Tensor", _Linear.apply(x, self.weight, self.bias))
+        return F.linear(x, self.weight, self.bias)
+
+
+def multiply(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
+    """Write the product of two matrices to `out`, without a way back."""
+    if _by_numpy(left):
+        np.matmul(left.detach().numpy(), right.detach().numpy(), out=out.numpy())
+        return out
+    return torch.mm(left, right, out=out)
+
+
+@cache
+def numpy_is_faster() -> bool:
+    """Return whether numpy's library beats torch's on this machine."""
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
+    return "openblas" in str(blas) and _vendor() == "AuthenticAMD"
+
+
+def _by_numpy(x: Tensor) -> bool:
+    return (
+        x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and torch.get_num_threads() == 1
+        and numpy_is_faster()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+    )
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        y = x.new_empty(*x.shape[:-1], weight.size(0))
+        multiply(_rows(x), weight.t(), out=_rows(y))
+        return y.add_(bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        slopes, for_x, for_weight = _rows(slope), torch.empty_like(x), torch.empty_like(weight)
+        multiply(slopes, weight, out=_rows(for_x))
+        multiply(slopes.t(), _rows(x), out=for_weight)
+        return for_x, for_weight, slopes.sum(0)
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, x.size(-1))
+
+
+def _vendor() -> str:
+    """Return who made the processor, as Linux tells it."""
+    if platform.machine() != "x86_64" or not Path("/proc/cpuinfo").is_file():
+        return ""
+    lines = Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()
+    vendors = (line.split(":")[1].strip() for line in lines if line.startswith("vendor_id"))
+    return next(vendors, "")
