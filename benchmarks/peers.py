@@ -49,7 +49,8 @@ def main() -> None:
         raise SystemExit(f"Multi30k is not at {MULTI30K}: see CORPORA.md beside it")
     print(f"{time.strftime('%Y-%m-%d')}, {machine()}\n", flush=True)
     texts = prepare_texts(work, MULTI30K)
-    players = _install(work, options.peers.split(","), tuple(options.set))
+    ways = [int(workers) for workers in options.ours.split(",")]
+    players = _install(work, ways, options.peers.split(","), tuple(options.set))
     if options.install_only:
         return
     if options.translate:
@@ -71,6 +72,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", default=",".join(PEERS), help="which, with commas")
+    parser.add_argument("--ours", default="2,1", help="processes of ours, with commas")
     parser.add_argument("--sizes", default="small,base")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60, help="of each turn")
@@ -88,11 +90,11 @@ def _options() -> argparse.Namespace:
 
 
 def _install(
-    work: Path, names: list[str], overrides: tuple[str, ...]
+    work: Path, ways: list[int], names: list[str], overrides: tuple[str, ...]
 ) -> dict[str, tuple[Peer, Path]]:
-    """Return those who can take part, with their Pythons; ourselves first, in two ways."""
+    """Return those who can take part, with their Pythons; ourselves first, in each way."""
     players: dict[str, tuple[Peer, Path]] = {}
-    for workers in (2, 1):
+    for workers in ways:
         ours = Unisono(workers, overrides)
         players[ours.name] = ours, Path(sys.executable)
     for name in filter(None, names):

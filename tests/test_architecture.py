@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "unisono"
 FILES = sorted(SOURCE.rglob("*.py"))
 
-FOUNDATION = {"errors", "units", "jsonl", "atomic", "lock", "stopwatch", "__init__"}
+FOUNDATION = {"errors", "units", "jsonl", "atomic", "lock", "stopwatch", "workers", "__init__"}
 FORMATS = {"text", "corpus", "corpora", "records", "schedules", "physics"}
 PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", "monitor"}
 MIDDLE = {"config", "diagnose"}
@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "atomic": set(),
     "lock": {"errors"},
     "stopwatch": set(),
+    "workers": {"errors"},
     "__init__": set(),
     "__main__": {"cli"},
     "text": FOUNDATION,
@@ -45,11 +46,12 @@ MAY_IMPORT = {
     "train": FOUNDATION | FORMATS | PARTS | {"config"},
     "report": FOUNDATION | {"records", "diagnose"},
     "launch": FOUNDATION,
+    "lab": FOUNDATION | {"launch"},
     "cli": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
 }
 WITHOUT_TORCH = sorted(
     {"text", "corpus", "corpora", "prepare", "records", "schedules", "score", "config"}
-    | {"diagnose", "report", "launch", "cli"} & set(MAY_IMPORT)
+    | {"diagnose", "report", "launch", "lab", "cli"} & set(MAY_IMPORT)
 )
 FORBIDDEN = re.compile(
     r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|(?<!\.)\beval\(|\bexec\(|shell=True"

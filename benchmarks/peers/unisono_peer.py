@@ -35,7 +35,7 @@ class Unisono:
 
     def start(self, job: Job, python: Path) -> Start:
         config, run = job.directory / "unisono.toml", job.directory / "run"
-        config.write_text(_config(job, run, self.workers))
+        config.write_text(_config(job, run))
         sets = [word for one in self._overrides for word in ("--set", one)]
         verb = ["train"] if self.workers == 1 else ["launch", f"--workers={self.workers}"]
         command = [sys.executable, "-m", "unisono", *verb, config, *sets]
@@ -70,7 +70,7 @@ def _limit(job: Job) -> str:
     return f"{job.seconds:.0f} s" if job.seconds else ""
 
 
-def _config(job: Job, run: Path, workers: int) -> str:
+def _config(job: Job, run: Path) -> str:
     model = job.size.model
     return f"""
 seed = {SEED}
@@ -88,7 +88,7 @@ attention_dropout = {DROPOUT}
 activation_dropout = {DROPOUT}
 [batching]
 tokens_per_update = {TOKENS_PER_UPDATE}
-tokens_per_micro_batch = {TOKENS_PER_UPDATE // workers}
+tokens_per_micro_batch = {TOKENS_PER_UPDATE // 4}
 [optimizer]
 name = "adam"
 beta1 = {BETA1}

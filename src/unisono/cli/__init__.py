@@ -16,6 +16,7 @@ VERBS = {
     "show": "say what a corpus, run, checkpoint or bundle is",
     "train": "train a model: alone, or under torchrun",
     "launch": "start training on several processes",
+    "lab": "try several machines on this one, with links as slow as you like",
     "average": "average checkpoints into a bundle",
     "report": "answer the eleven questions about a run",
     "translate": "translate standard input to standard output",

@@ -1,0 +1,166 @@
+"""`unisono lab`: virtual machines on this one."""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from unisono.cli import VERBS
+from unisono.cli.launch import _was_preempted
+from unisono.cli.train import PREEMPTED, train
+from unisono.config.load import load_settings
+from unisono.corpus.reader import open_corpus
+from unisono.errors import ConfigError
+from unisono.lab.agents import plan_agent
+from unisono.lab.build import rehearse
+from unisono.lab.everywhere import Everywhere, Line
+from unisono.lab.lab import Lab
+from unisono.lab.plan import LabPlan, name_of
+from unisono.launch.plan import Command
+
+ALL = "all"
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--nodes", default=2, show_default=True, help="How many machines.")
+@click.option(
+    "--workers-per-node",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="How many processes train on each.",
+)
+@click.option("--link", default="", metavar="RATE", help="Rate of every link, such as 100mbit.")
+@click.option(
+    "--link-from",
+    multiple=True,
+    metavar="NODE=RATE",
+    help="Rate at which one node sends, such as 1=10mbit; may be given several times.",
+)
+@click.option("--burst", default="", metavar="SIZE", help="What may pass at once: 64kb.")
+@click.option("--delay", default="", metavar="TIME", help="Delay of what a node sends: 5ms.")
+@click.option("--on", default="", metavar="NODE", help="Where a program runs: 0, 1, … or all.")
+@click.option("--dry-run", is_flag=True, help="Show the commands; needs no root.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def lab(
+    nodes: int,
+    workers_per_node: int,
+    link: str,
+    link_from: tuple[str, ...],
+    burst: str,
+    delay: str,
+    on: str,
+    dry_run: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Make virtual machines node0, node1, … of this one, run COMMAND there, clear up.
+
+    `lab -- train CONFIG …` trains on all nodes together, under torchrun. Any other command is
+    a program on one node: `lab -- bash` opens a shell on node0, `lab --on 1 -- bash` on node1;
+    with `--on all` it runs on every node.
+    """
+    plan = LabPlan(nodes, workers_per_node, link, _rates(link_from), burst=burst, delay=delay)
+    trains = command[0] == "train"
+    programs = _training(plan, on, command) if trains else _programs(plan, on, command)
+    if dry_run:
+        print(rehearse(plan, programs, sorted(os.sched_getaffinity(0))))
+        return
+    run = _check_training(command) if trains else None
+    with Lab(plan) as machines:
+        alone = len(programs) == 1 and not trains
+        code = _attach(machines, *programs[0]) if alone else _everywhere(machines, programs)
+    if code and run is not None and _was_preempted(run):
+        code = PREEMPTED
+    sys.exit(code)
+
+
+def _rates(texts: Sequence[str]) -> dict[int, str]:
+    rates = {}
+    for text in texts:
+        node, equals, rate = text.partition("=")
+        if not equals or not node.strip().isdecimal():
+            raise ConfigError(
+                f'"{text}" does not say which node', where="--link-from", fix="write 1=10mbit"
+            )
+        rates[int(node)] = rate
+    return rates
+
+
+def _training(plan: LabPlan, on: str, words: Sequence[str]) -> list[tuple[int, Command]]:
+    if on:
+        raise ConfigError(
+            "`train` runs on all nodes", where="--on", fix="leave --on out, or use fewer nodes"
+        )
+    return [(node, plan_agent(plan, node, words)) for node in range(plan.nodes)]
+
+
+def _programs(plan: LabPlan, on: str, words: Sequence[str]) -> list[tuple[int, Command]]:
+    if shutil.which(words[0]) is None:
+        known = words[0] in VERBS
+        fix = f"write `unisono {words[0]} …`" if known else "check its name, or give its path"
+        raise ConfigError(f"there is no program `{words[0]}`", where="lab", fix=fix)
+    if on != ALL and not (on or "0").isdecimal():
+        raise ConfigError(f'"{on}" is not a node', where="--on", fix="give a number, or all")
+    nodes = range(plan.nodes) if on == ALL else [int(on or "0")]
+    for node in nodes:
+        plan.check_node(node, where="--on")
+    return [(node, Command(tuple(words))) for node in nodes]
+
+
+def _check_training(words: Sequence[str]) -> Path:
+    """Return the run directory of `train …`; what is wrong with it is said once, and now."""
+    parameters = train.make_context("train", list(words[1:])).params
+    settings = load_settings(parameters["config"], parameters["overrides"])
+    open_corpus(Path(settings.corpus.directory))
+    return Path(settings.run)
+
+
+def _attach(machines: Lab, node: int, command: Command) -> int:
+    """Give the terminal to a program on one node; return its exit code."""
+    names = ", ".join(name_of(node) for node in range(machines.plan.nodes))
+    print(f"on {name_of(node)}; the machines are {names}", file=sys.stderr, flush=True)
+    job = machines.attach(node, command.argv, variables=command.variables)
+    with _passing_on(job.pass_on):
+        code = job.wait()
+    _take_terminal_back()
+    return 128 - code if code < 0 else code
+
+
+def _everywhere(machines: Lab, programs: Sequence[tuple[int, Command]]) -> int:
+    """Run programs on all nodes and show what they say; return the first bad exit code."""
+    running = Everywhere(machines, programs)
+    with _passing_on(running.signal):
+        for event in running.events():
+            name = name_of(event.node)
+            if isinstance(event, Line):
+                stream = sys.stderr if event.is_error else sys.stdout
+                print(f"{name} | {event.text}", file=stream, flush=True)
+            elif event.exit_code:
+                text = f"{name} ended with exit code {event.exit_code}"
+                print(text, file=sys.stderr, flush=True)
+    return running.exit_code
+
+
+def _take_terminal_back() -> None:
+    # A shell takes the terminal for itself, and from inside a machine it cannot give it back.
+    if os.isatty(0):
+        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        os.tcsetpgrp(0, os.getpgrp())
+        signal.signal(signal.SIGTTOU, before)
+
+
+@contextmanager
+def _passing_on(receive: Callable[[int], None]) -> Iterator[None]:
+    """Let signals that are meant to stop us be received by the nodes."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda n, _: receive(n)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

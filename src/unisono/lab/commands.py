@@ -1,0 +1,154 @@
+"""The commands a laboratory consists of: plain util-linux and iproute2, made to be read.
+
+Nothing here gets a name that the host could see. A namespace lives as long as a process in
+it, and the first process of each waits for the end of its standard input, which only the
+laboratory holds open. So whatever ends the laboratory, the kernel clears up behind it.
+"""
+
+from collections.abc import Sequence
+
+from unisono.lab.plan import INTERFACE, Shape, address_of, hosts_file, name_of
+
+SWITCH = "switch"
+# What may wait for its turn on a full link before packets are dropped.
+QUEUE_SECONDS, QUEUE_BYTES = 0.05, 64 * 1024
+
+SWITCH_SCRIPT = """\
+echo $$
+exec cat"""
+
+# The first line has to come before the second: in the old /proc this process still has the
+# number under which the host knows it. /proc and /sys are then those of the new machine.
+# /tmp is covered only while /etc/hosts is made. The process that stays must not leave zombies
+# behind, so it ignores the end of orphans.
+MACHINE_SCRIPT = """\
+read number rest < /proc/self/stat
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+hostname "$1"
+mount -t tmpfs tmpfs /tmp
+echo "$2" > /tmp/hosts
+mount --bind /tmp/hosts /etc/hosts
+umount /tmp
+ip link set lo up
+echo "$number"
+exec env --ignore-signal=CHLD cat"""
+
+Argv = tuple[str, ...]
+
+
+def make_switch() -> Argv:
+    """Return the command that holds the switch's network; it says its process number."""
+    return ("unshare", "--net", "sh", "-ec", SWITCH_SCRIPT)
+
+
+def make_machine(node: int, nodes: int) -> Argv:
+    """Return the command that is a machine; it says its process number when it is up.
+
+    When it ends, all processes of the machine are killed.
+    """
+    return (
+        *("unshare", "--net", "--uts", "--mount", "--pid", "--fork", "--kill-child"),
+        *("sh", "-ec", MACHINE_SCRIPT, "machine", name_of(node), hosts_file(nodes)),
+    )
+
+
+def set_up_switch(switch: str) -> list[Argv]:
+    """Return the commands that plug a bridge into the switch's network."""
+    return [
+        _in_network(switch, "ip", "link", "add", SWITCH, "type", "bridge"),
+        _in_network(switch, "ip", "link", "set", SWITCH, "up"),
+    ]
+
+
+def connect(node: int, switch: str, machine: str) -> list[Argv]:
+    """Return the commands that lay a cable from the switch to a node's interface."""
+    port = port_of(node)
+    link = ("ip", "link")
+    return [
+        _in_network(
+            *(switch, *link, "add", port, "type", "veth"),
+            *("peer", "name", INTERFACE, "netns", machine),
+        ),
+        _in_network(switch, *link, "set", port, "addrgenmode", "none", "master", SWITCH, "up"),
+        _in_network(
+            machine, "ip", "address", "add", f"{address_of(node)}/24", "dev", INTERFACE
+        ),
+        _in_network(machine, *link, "set", INTERFACE, "addrgenmode", "none", "up"),
+    ]
+
+
+def set_carrier(node: int, switch: str, *, up: bool) -> Argv:
+    """Return the command that plugs a node's cable in, or pulls it out."""
+    state = "up" if up else "down"
+    return _in_network(switch, "ip", "link", "set", port_of(node), state)
+
+
+def shape_sent(machine: str, shape: Shape, *, anew: bool = False) -> list[Argv]:
+    """Return the commands that limit what a machine sends; `anew` if it was limited before."""
+    return [_in_network(machine, *command) for command in _shaping(INTERFACE, shape, anew)]
+
+
+def shape_received(node: int, switch: str, shape: Shape, *, anew: bool = False) -> list[Argv]:
+    """Return the commands that limit what a machine is sent."""
+    return [_in_network(switch, *command) for command in _shaping(port_of(node), shape, anew)]
+
+
+def enter(
+    machine: str,
+    cores: Sequence[int],
+    directory: str,
+    argv: Sequence[str],
+    *,
+    at_terminal: bool = False,
+) -> Argv:
+    """Return the command that runs `argv` in a directory of a machine, on some cores.
+
+    `nsenter` waits outside for the program. A terminal sends Ctrl-C to both; then only the
+    program may mind.
+    """
+    outside = ("env", "--ignore-signal=INT,QUIT") if at_terminal else ()
+    inside = ("--default-signal=INT,QUIT",) if at_terminal else ()
+    return (
+        *(*outside, "nsenter", "--target", machine, "--net", "--uts", "--mount", "--pid"),
+        *("env", f"--chdir={directory}", *inside),
+        *("taskset", "--cpu-list", ",".join(map(str, cores)), *argv),
+    )
+
+
+def cores_of(node: int, nodes: int, cores: Sequence[int]) -> Sequence[int]:
+    """Return the cores of a node: each has its own, as long as there are enough."""
+    if len(cores) < nodes:
+        return [cores[node % len(cores)]]
+    return cores[node * len(cores) // nodes : (node + 1) * len(cores) // nodes]
+
+
+def port_of(node: int) -> str:
+    """Return the name of the switch's end of a node's cable."""
+    return f"port{node}"
+
+
+def _in_network(process: str, *argv: str) -> Argv:
+    return ("nsenter", "--target", process, "--net", *argv)
+
+
+def _shaping(interface: str, shape: Shape, anew: bool) -> list[Argv]:
+    replace = ("tc", "qdisc", "replace", "dev", interface)
+    if anew and shape == Shape():
+        return [(*replace, "root", "noqueue")]
+    commands: list[Argv] = []
+    parent: Argv = ("root",)
+    if shape.delay_seconds:
+        microseconds = f"{shape.delay_seconds * 1e6:.0f}us"
+        # Room for all packets that are under way at once.
+        delay = ("netem", "delay", microseconds, "limit", "100000")
+        commands.append((*replace, *parent, "handle", "1:", *delay))
+        parent = ("parent", "1:1")
+    if shape.bits_per_second:
+        queue = max(QUEUE_BYTES, int(shape.bits_per_second / 8 * QUEUE_SECONDS))
+        limits = (
+            *("rate", f"{shape.bits_per_second:.0f}bit", "burst", str(shape.burst_bytes)),
+            *("limit", str(shape.burst_bytes + queue)),
+        )
+        commands.append((*replace, *parent, "handle", "10:", "tbf", *limits))
+    return commands

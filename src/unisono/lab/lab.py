@@ -1,0 +1,160 @@
+"""A laboratory: machines that are made, used, disturbed and gone."""
+
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from unisono.errors import RunError
+from unisono.lab import commands
+from unisono.lab.build import build
+from unisono.lab.commands import Argv
+from unisono.lab.job import Job
+from unisono.lab.machine import Holder
+from unisono.lab.plan import LabPlan, address_of, name_of, shape_of
+from unisono.lab.requirements import check_requirements, search_path
+
+
+class Lab:
+    """Machines as `plan` says, from entering to leaving the `with` block.
+
+    Leaving it kills whatever still runs on them, and so does the death of this process.
+    """
+
+    def __init__(self, plan: LabPlan) -> None:
+        self.plan = plan
+        self._open = ExitStack()
+        self._switch = ""
+        self._machines: tuple[str, ...] = ()
+        self._holders: dict[str, Holder] = {}
+        self._jobs: list[Job] = []
+
+    def __enter__(self) -> "Lab":
+        check_requirements(self.plan)
+        with ExitStack() as undo:
+
+            def hold(name: str, argv: Argv) -> str:
+                holder = Holder(argv)
+                undo.callback(holder.release)
+                self._holders[name] = holder
+                return holder.number
+
+            self._switch, self._machines = build(self.plan, hold, self._do)
+            self._open = undo.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._open.close()
+        for job in self._jobs:
+            job.close()
+
+    @staticmethod
+    def name(node: int) -> str:
+        """Return the host name of a node."""
+        return name_of(node)
+
+    @staticmethod
+    def address(node: int) -> str:
+        """Return the address of a node."""
+        return address_of(node)
+
+    def command(self, node: int, argv: Sequence[str], *, at_terminal: bool = False) -> Argv:
+        """Return the command that runs `argv` on a node, in the current directory."""
+        self.plan.check_node(node, where="Lab")
+        cores = commands.cores_of(node, self.plan.nodes, sorted(os.sched_getaffinity(0)))
+        machine, here = self._machines[node], str(Path.cwd())
+        return commands.enter(machine, cores, here, argv, at_terminal=at_terminal)
+
+    def start(
+        self,
+        node: int,
+        argv: Sequence[str],
+        *,
+        variables: Mapping[str, str] | None = None,
+        stdin: int | IO[Any] | None = subprocess.DEVNULL,
+        stdout: int | IO[Any] | None = None,
+        stderr: int | IO[Any] | None = None,
+    ) -> Job:
+        """Start a program on a node; killing the job kills the program."""
+        command, environment = self.command(node, argv), self._variables(variables)
+        return self._keep(Job(command, environment, stdin=stdin, stdout=stdout, stderr=stderr))
+
+    def attach(
+        self, node: int, argv: Sequence[str], *, variables: Mapping[str, str] | None = None
+    ) -> Job:
+        """Start a program that takes over our input and output, and our terminal."""
+        at_terminal = os.isatty(0)
+        command = self.command(node, argv, at_terminal=at_terminal)
+        environment = self._variables(variables)
+        return self._keep(Job(command, environment, stdin=None, at_terminal=at_terminal))
+
+    def run(
+        self,
+        node: int,
+        argv: Sequence[str],
+        *,
+        variables: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program on a node to its end; return its exit code and what it said."""
+        job = self.start(
+            node, argv, variables=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            out, err = job.communicate(timeout=timeout)
+        except BaseException:
+            job.kill()
+            raise
+        return subprocess.CompletedProcess(list(argv), job.returncode, out, err)
+
+    def link_down(self, node: int) -> None:
+        """Pull the cable out of a node: it reaches nobody but itself."""
+        self.plan.check_node(node, where="Lab.link_down")
+        self._do(commands.set_carrier(node, self._switch, up=False))
+
+    def link_up(self, node: int) -> None:
+        """Plug the cable of a node in again."""
+        self.plan.check_node(node, where="Lab.link_up")
+        self._do(commands.set_carrier(node, self._switch, up=True))
+
+    def set_link(self, node: int, rate: str, *, sent_only: bool = False) -> None:
+        """Change the rate of a node's cable, "" for no limit, while it is in use."""
+        self.plan.check_node(node, where="Lab.set_link")
+        sent = shape_of(rate, self.plan.burst, self.plan.delay, where="Lab.set_link")
+        steps = commands.shape_sent(self._machines[node], sent, anew=True)
+        if not sent_only:
+            received = shape_of(rate, self.plan.burst, where="Lab.set_link")
+            steps += commands.shape_received(node, self._switch, received, anew=True)
+        for step in steps:
+            self._do(step)
+
+    def power_off(self, node: int) -> None:
+        """Let a node vanish with all that runs on it, for good."""
+        self.plan.check_node(node, where="Lab.power_off")
+        self._holders[name_of(node)].release()
+
+    def _variables(self, further: Mapping[str, str] | None) -> dict[str, str]:
+        return {**os.environ, "PATH": search_path(), **(further or {})}
+
+    def _keep(self, job: Job) -> Job:
+        self._jobs.append(job)
+        return job
+
+    def _do(self, argv: Argv) -> None:
+        done = subprocess.run(
+            argv, env=self._variables(None), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise RunError(
+                f"a step of the laboratory failed: {' '.join(done.stderr.split())}",
+                where=shlex.join(argv),
+            )

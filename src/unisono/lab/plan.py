@@ -1,0 +1,136 @@
+"""What a laboratory looks like, checked before anything is made."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from unisono.errors import ConfigError
+
+MOST_NODES = 64
+NETWORK = "10.88.0"
+INTERFACE = "eth0"
+# What a link lets through at once after a pause: some milliseconds of its rate, but at least
+# a few packets. Cutting up the 64 KiB that TCP hands over at once costs time, which matters
+# from 100 Mbit/s on; much faster links need more, because the kernel's clock ticks.
+LARGEST_PACKET = 1514
+SMALL_BURST, LARGE_BURST = 8 * 1024, 64 * 1024
+SLOW_SECONDS, FAST_SECONDS = 0.005, 0.001
+
+BITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+BYTES = {"b": 1, "kb": 1024, "mb": 1024**2}
+SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
+
+
+@dataclass(frozen=True)
+class LabPlan:
+    """Machines called node0, node1, …, each on a cable of its own to one switch.
+
+    `link` is the rate of every cable, in both directions ("" for no limit); `link_from`
+    says for single nodes at which rate they send instead. `burst` is what may pass at once
+    after a pause. `delay` holds back every packet on its way out of a node, so that a
+    message and its answer take it twice.
+    """
+
+    nodes: int = 2
+    workers_per_node: int = 1
+    link: str = ""
+    link_from: Mapping[int, str] = field(default_factory=dict)
+    burst: str = ""
+    delay: str = ""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.nodes <= MOST_NODES:
+            raise ConfigError(
+                f"a laboratory of {self.nodes} nodes",
+                where="--nodes",
+                fix=f"ask for 1 to {MOST_NODES}",
+            )
+        for node in self.link_from:
+            self.check_node(node, where="--link-from")
+        for node in range(self.nodes):
+            self.shape_sent(node)
+            self.shape_received(node)
+
+    def check_node(self, node: int, *, where: str) -> None:
+        """Raise an error if there is no such node."""
+        if not 0 <= node < self.nodes:
+            raise ConfigError(
+                f"there is no node {node}",
+                where=where,
+                fix=f"nodes are numbered from 0 to {self.nodes - 1}",
+            )
+
+    def shape_sent(self, node: int) -> "Shape":
+        """Return the limits on what `node` sends."""
+        rate = self.link_from.get(node, self.link)
+        where = "--link-from" if node in self.link_from else "--link"
+        return shape_of(rate, self.burst, self.delay, where=where)
+
+    def shape_received(self, node: int) -> "Shape":
+        """Return the limits on what `node` is sent: the rate of its cable."""
+        return shape_of(self.link, self.burst)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Limits of one direction of a cable; zero is none."""
+
+    bits_per_second: float = 0.0
+    burst_bytes: int = 0
+    delay_seconds: float = 0.0
+
+
+def shape_of(rate: str, burst: str = "", delay: str = "", *, where: str = "--link") -> Shape:
+    """Return the limits that a person writes as "100mbit", "64kb" and "5ms"."""
+    bits = amount(rate, BITS, where, '"100mbit" or "1.5gbit"') if rate else 0.0
+    usual = usual_burst(bits / 8)
+    burst_bytes = int(amount(burst, BYTES, "--burst", '"64kb" or "1mb"')) if burst else usual
+    if burst_bytes < LARGEST_PACKET:
+        raise ConfigError(
+            f"a burst of {burst_bytes} bytes lets no whole packet through",
+            where="--burst",
+            fix='give at least "2kb"; the usual is "64kb"',
+        )
+    seconds = amount(delay, SECONDS, "--delay", '"5ms" or "200us"') if delay else 0.0
+    return Shape(bits, burst_bytes if bits else 0, seconds)
+
+
+def usual_burst(bytes_per_second: float) -> int:
+    """Return what a link of this rate may let through at once, in bytes."""
+    slow = min(LARGE_BURST, int(bytes_per_second * SLOW_SECONDS))
+    return max(SMALL_BURST, slow, int(bytes_per_second * FAST_SECONDS))
+
+
+def amount(text: str, units: Mapping[str, float], where: str, examples: str) -> float:
+    """Read a number with one of `units`; zero is not an amount."""
+    match = _AMOUNT.fullmatch(text.strip().lower())
+    if match is None or match[2] not in units or float(match[1]) == 0:
+        known = ", ".join(units)
+        raise ConfigError(
+            f'"{text}" cannot be read as a number above 0 with a unit',
+            where=where,
+            fix=f"write it like {examples}; units: {known}",
+        )
+    return float(match[1]) * units[match[2]]
+
+
+def name_of(node: int) -> str:
+    """Return the host name of a node."""
+    return f"node{node}"
+
+
+def address_of(node: int) -> str:
+    """Return the address of a node; nobody outside of the laboratory can see it."""
+    return f"{NETWORK}.{node + 1}"
+
+
+def hosts_file(nodes: int) -> str:
+    """Return what every node's /etc/hosts says."""
+    lines = [
+        # The second line is how torch's store, which listens for IPv6, asks who called; it
+        # has a name of its own, so that nobody who asks for the node gets that address.
+        f"{address_of(node)} {name_of(node)}\n::ffff:{address_of(node)} {name_of(node)}.lab"
+        for node in range(nodes)
+    ]
+    return "\n".join(["127.0.0.1 localhost", *lines])
