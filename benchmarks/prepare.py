@@ -159,7 +159,7 @@ def opening(text: Preparation) -> None:
         "from unisono.corpus import open_corpus\n"
         "loaded = time.perf_counter()\n"
         "stream = Stream(open_corpus(Path(sys.argv[1])).split('train'), Budget(), seed=1)\n"
-        "next(stream.from_position(1, 0)); count = stream.updates_per_epoch()\n"
+        "next(stream.from_position(1, 0)); count = stream.updates_in(1)\n"
         "print(loaded - began, time.perf_counter() - loaded, count)\n"
     )
     lines = [run([sys.executable, "-c", code, text.corpus]).output.split() for _ in range(3)]

@@ -92,7 +92,7 @@ def test_it_comes_back_as_it_went(tmp_path, choices):
     weights = opened.model().state_dict()
     assert weights.keys() == model.state_dict().keys()
     assert all(torch.equal(weights[name], w) for name, w in model.state_dict().items())
-    direct = Translator(model, TOKENIZERS, DECODING, max_pieces=20)
+    direct = Translator([model], TOKENIZERS, DECODING, max_pieces=20)
     assert opened.translator().translate(LINES) == direct.translate(LINES)
 
 
@@ -273,7 +273,7 @@ def test_two_vocabularies_come_back(tmp_path):
     assert names == {DESCRIPTION, WEIGHTS, MANIFEST} | pieces
     assert opened.tokenizers.source.model == both.source.model
     assert opened.tokenizers.target.model == both.target.model
-    direct = Translator(model, both, DECODING, max_pieces=20)
+    direct = Translator([model], both, DECODING, max_pieces=20)
     lines = ["guten tag", "wie geht es", ""]
     assert opened.translator().translate(lines) == direct.translate(lines)
     assert any(direct.translate(lines))

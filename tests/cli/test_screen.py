@@ -1,10 +1,18 @@
 """What a person sees of a run."""
 
+import os
+import pty
 import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
 
 from support.tiny import tiny_settings
 from unisono.cli.screen import Screen
-from unisono.records.events import RolledBack, Started, StepTaken, Validated
+from unisono.records.events import RolledBack, Sample, Started, StepTaken, Validated
 
 STARTED = Started(
     time=0.0,
@@ -66,6 +74,35 @@ def test_a_log_file_is_not_filled_with_lines(tmp_path, capsys):
     assert len(lines) == 2
 
 
+def test_a_line_comes_after_as_many_updates_as_one_asks_for(tmp_path, capsys):
+    steps = [step(number) for number in range(1, 200)]
+    lines = shown(tmp_path, capsys, STARTED, *steps, show_every_steps=50)
+    assert [re.search(r"step (\d+)", line)[1] for line in lines[1:]] == ["50", "100", "150"]
+
+
+def test_lines_in_a_log_become_rarer_in_a_long_run(tmp_path, capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    seen, many = [], 36 * 3600
+    with Screen(tiny_settings(tmp_path, train={"max_steps": many})) as screen:
+        screen.show(STARTED)
+        for number in range(1, many, 4):
+            now[0] = float(number)
+            screen.show(step(number))
+            seen += [number] if "step" in capsys.readouterr().err.partition("loss")[0] else []
+    pauses = [later - before for before, later in pairwise(seen)]
+    assert (min(pauses), max(pauses)) == (12, 300)
+    assert len(seen) < 600
+
+
+def test_time_that_was_taken_before_counts(tmp_path, capsys):
+    told = {name: getattr(STARTED, name) for name in STARTED.__struct_fields__}
+    started = Started(**{**told, "seconds": 1800.0, "step": 499})
+    line = shown(tmp_path, capsys, started, step(500), max_steps=0, max_time="1 h")[1]
+    assert line.startswith(" 50 %")
+    assert line.endswith(("30 min left", "29 min 59 s left", "30 min 00 s left"))
+
+
 def test_only_the_leading_process_speaks(tmp_path, capsys):
     other = Started(
         **{**{f: getattr(STARTED, f) for f in STARTED.__struct_fields__}, "rank": 1}
@@ -98,6 +135,57 @@ def test_a_validation_is_said_with_its_score(tmp_path, capsys):
         target_tokens=9,
         seconds=3,
         best=True,
+        samples=(
+            Sample("Two dogs run.", "Zwei Hunde rennen.", "Zwei Hunde laufen."),
+            Sample("A man.", "Ein Mann.", "Ein Mann."),
+        ),
     )
-    line = shown(tmp_path, capsys, STARTED, validated)[1]
+    line, *sample = shown(tmp_path, capsys, STARTED, validated)[1:]
     assert "validation at step 100: loss 1.5000  BLEU 31.25  (best so far)" in line
+    assert sample == [
+        "  Two dogs run.",
+        "    → Zwei Hunde laufen.",
+        "      (reference: Zwei Hunde rennen.)",
+    ]
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from cli.test_screen import STARTED, Screen, step, tiny_settings
+
+train = {"max_steps": 1000, "show_every_steps": int(sys.argv[2])}
+with Screen(tiny_settings(Path(), train=train)) as screen:
+    for event in (STARTED, *map(step, range(1, 500))):
+        screen.show(event)
+"""
+
+
+@pytest.mark.ranks
+def test_on_a_terminal_there_is_a_bar_and_a_line_only_if_asked_for():
+    tests = str(Path(__file__).parents[1])
+    for every, lines in ((0, 0), (100, 4)):
+        here, there = pty.openpty()
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM, tests, str(every)],
+            stderr=there,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+            check=True,
+        )
+        os.close(there)
+        shown = b""
+        while piece := _read(here):
+            shown += piece
+        text = shown.decode()
+        assert "━" in text  # the bar
+        assert "step 499" in text
+        assert len(re.findall(r" \d0 %  step \d00 ", text)) == lines
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other end is closed
+        os.close(terminal)
+        return b""

@@ -10,7 +10,8 @@ from unisono.config.write import to_toml
 from unisono.errors import ConfigError
 from unisono.schedules.cosine import Cosine
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
+ROOT = Path(__file__).parents[2]
+CONFIGS = sorted([*(ROOT / "configs").glob("*.toml"), *(ROOT / "examples").glob("*/*.toml")])
 LEAST = {"data": {}, "corpus": {"directory": "corpora/x"}, "train": {"max_steps": 10}}
 
 
@@ -37,7 +38,7 @@ def test_each_line_of_a_config_is_explained(path):
 
 
 def test_base_is_the_model_of_the_field():
-    base = load_settings(CONFIGS[0].with_name("base.toml"))
+    base = load_settings(ROOT / "configs" / "base.toml")
     assert (base.model.width, base.model.heads, base.model.inner) == (512, 8, 2048)
     assert (base.model.encoder_layers, base.model.decoder_layers) == (6, 6)
     assert base.model.tied_embeddings

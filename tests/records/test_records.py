@@ -11,6 +11,7 @@ from unisono.records import events
 from unisono.records.environment import describe_environment, redact
 from unisono.records.events import (
     Ended,
+    Sample,
     Started,
     StepTaken,
     Validated,
@@ -18,6 +19,7 @@ from unisono.records.events import (
     to_line,
 )
 from unisono.records.recorder import Recorder
+from unisono.records.tensorboard import TensorBoardSink
 from unisono.records.view import read_run
 
 
@@ -144,6 +146,24 @@ def test_tensorboards_own_reader_finds_the_same_numbers(tmp_path):
     assert [(s.step, s.value) for s in board.Scalars("eval/bleu")] == [(2, 31.25)]
     assert [s.value for s in board.Scalars("train/learning_rate")] == [0.25] * 4
     assert board.Scalars("train/target_tokens_per_second")[0].value == 200.0
+
+
+def test_tensorboards_own_reader_finds_the_samples(tmp_path):
+    sample = Sample("One | two.", "Eins | zwei.", "Eins.")
+    told = Validated(
+        time=1.0, step=7, loss=2.0, sentences=9, target_tokens=9, seconds=1.0, samples=(sample,)
+    )
+    sink = TensorBoardSink(tmp_path)
+    sink.write(told)
+    sink.close()
+    board = EventAccumulator(str(tmp_path))
+    board.Reload()
+    assert "eval/samples" in board.PluginTagToContent("text")
+    (shown,) = board.Tensors("eval/samples")
+    assert shown.step == 7
+    lines = shown.tensor_proto.string_val[0].decode().splitlines()
+    assert lines[0] == "| source | reference | translation |"
+    assert lines[2] == r"| One \| two. | Eins \| zwei. | Eins. |"
 
 
 def test_no_secret_is_recorded(monkeypatch):

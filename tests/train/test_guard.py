@@ -85,6 +85,18 @@ def test_a_rise_is_noticed_however_long_it_takes(updates):
     assert alarms(noisy([3.0] * 200 + rising + [7.0] * 200, 0.1, 5))
 
 
+@given(st.floats(2.1, 1e3), st.floats(0, 0.5), st.integers(0, 100))
+def test_an_explosion_in_the_first_updates_is_noticed_whatever_its_noise(times, share, seed):
+    rng = random.Random(seed)
+    exploded = [8.0 * times * (1 + share * rng.uniform(-0.05, 1)) for _ in range(EARLIEST)]
+    assert alarms([8.0, *exploded])[0] == EARLIEST
+
+
+def test_a_rise_in_the_first_updates_that_never_falls_again_is_noticed():
+    assert alarms(noisy([8.0, *[10.5] * EARLIEST], 0.05, 1))[0] == EARLIEST
+    assert alarms(noisy([8.0, *[8.5] * EARLIEST], 0.05, 1)) == []
+
+
 def test_updates_that_are_not_finite_are_counted_in_a_row():
     fine, not_finite = [2.0], [math.nan]
     assert alarms((not_finite * (SKIPS - 1) + fine) * 5) == []

@@ -1,7 +1,8 @@
 """A run whose rate is too high goes back, goes on at half of it, and can be killed meanwhile.
 
 The rate rises until plain gradient descent explodes, at about step 30; half of it is fine
-for long enough.
+for long enough. With a checkpoint every 5 updates there is one to go back to, with one every
+1000 only the start.
 """
 
 import signal
@@ -26,7 +27,7 @@ from unisono.train.progress import Progress, after_validation
 LAST = 44
 
 
-def exploding(home, run, **train):
+def exploding(home, run, every=5, **train):
     return tiny_settings(
         Path(home),
         run,
@@ -34,7 +35,7 @@ def exploding(home, run, **train):
         schedule={"name": "inverse_sqrt", "peak": 7.0, "warmup_steps": 48},
         train={"max_steps": LAST, **train},
         validation={"every_steps": 1000, "bleu": False},
-        checkpoint={"every_steps": 5},
+        checkpoint={"every_steps": every},
     )
 
 
@@ -48,6 +49,10 @@ def train(comm, home, run, deaths=(), **table):
             events.append(event)
         going.close()
     return events
+
+
+def train_as(comm, home, run, deaths, tables):
+    return train(comm, home, run, deaths, **tables)
 
 
 def find(events, kind):
@@ -88,15 +93,33 @@ def test_the_data_of_the_spike_are_passed_over(corpus_home, tmp_path):
     assert len(taken) > LAST
 
 
+def test_before_any_checkpoint_proved_good_it_goes_back_to_the_start(corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    events = train(Solo(), home, "run", every=1000, average=0.9)
+    back = find(events, RolledBack)[0]
+    assert 25 < back.step < LAST
+    assert (back.to_step, back.rate_factor, back.number) == (0, 0.5, 1)
+    assert "went back to the start, with 0.5 of the learning rate" in back.message
+    place = events.index(back)
+    assert (events[place + 1].name, events[place + 2].step) == ("step-0000000", 1)
+    first, again = find(events, StepTaken)[0], events[place + 2]
+    assert again.loss == pytest.approx(first.loss, abs=0.1)  # untrained again, on other data
+    assert again.loss != first.loss
+    assert max(step.loss for step in find(events[place:], StepTaken)) < 5
+    assert [step.step for step in read_run(home / "run").steps] == list(range(1, LAST + 1))
+
+
+@pytest.mark.parametrize(("every", "average"), [(5, 0.0), (1000, 0.9)])
 def test_killed_at_any_moment_around_a_roll_back_it_ends_in_the_same_bits(
-    corpus_home, tmp_path
+    corpus_home, tmp_path, every, average
 ):
     home = link_corpus(corpus_home, tmp_path)
-    events = train(Solo(), home, "whole")
+    tables = {"every": every, "average": average}
+    events = train(Solo(), home, "whole", **tables)
     place = events.index(find(events, RolledBack)[0])
     # In the spike; when it is told but not saved; when it is saved; later.
     for number, death in enumerate((place - 5, place + 1, place + 2, place + 9)):
-        again = train(Solo(), home, f"parts-{number}", [death])
+        again = train(Solo(), home, f"parts-{number}", [death], **tables)
         assert len(find(again, Ended)) == 1
         same = final_state(home / f"parts-{number}", LAST)
         assert_identical(final_state(home / "whole", LAST), same)
@@ -119,15 +142,17 @@ def test_stopped_by_a_signal_before_the_spike_it_takes_no_other_course(corpus_ho
 
 
 @pytest.mark.ranks
-def test_all_processes_go_back_together(ranks, corpus_home, tmp_path):
-    home = link_corpus(corpus_home, tmp_path)
-    found = ranks.run(train, str(home), "whole")
+@pytest.mark.parametrize(("every", "average"), [(5, 0.0), (1000, 0.9)])
+def test_all_processes_go_back_together(ranks, corpus_home, tmp_path, every, average):
+    home, tables = link_corpus(corpus_home, tmp_path), {"every": every, "average": average}
+    found = ranks.run(train_as, str(home), "whole", (), tables)
     backs = [[(e.step, e.to_step) for e in find(events, RolledBack)] for events in found]
     assert len(backs[0]) == 1
+    assert (backs[0][0][1] == 0) == (every == 1000)
     assert all(back == backs[0] for back in backs)
     place = found[0].index(find(found[0], RolledBack)[0])
     for number, death in enumerate((place + 1, place + 6)):
-        ranks.run(train, str(home), f"parts-{number}", [death])
+        ranks.run(train_as, str(home), f"parts-{number}", [death], tables)
         same = final_state(home / f"parts-{number}", LAST)
         assert_identical(final_state(home / "whole", LAST), same)
 
@@ -144,7 +169,8 @@ def test_without_the_guard_nobody_goes_back(corpus_home, tmp_path):
 
 def test_after_three_roll_backs_the_run_ends(tmp_path):
     model = torch.nn.Linear(2, 2)
-    keeper = Keeper(tmp_path, 2, Solo(), model, torch.optim.SGD(model.parameters()), Averages())
+    optimizer = torch.optim.SGD(model.parameters())
+    keeper = Keeper(tmp_path, 2, Solo(), model, optimizer, Averages(), lambda: model)
     progress = Progress(step=90, roll_backs=3, rate_factor=0.125, guard=Guard(safe=(50, 0)))
     with pytest.raises(RunError, match="after 3 roll-backs and at 0.125 of its learning rate"):
         next(roll_back(keeper, progress, "the loss rose"))

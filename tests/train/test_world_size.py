@@ -24,8 +24,11 @@ from unisono.train.step import Parts, Wishes, take_step
 
 EXACT = [name for name, strategy in STRATEGIES.items() if strategy.exact]
 
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
+NONE, ALL = dict.fromkeys(DROPOUTS, 0.0), dict.fromkeys(DROPOUTS, 0.3)
 
-def new_parts(comm, strategy, vocabulary, dropout):
+
+def new_parts(comm, strategy, vocabulary, dropouts):
     torch.manual_seed(0)
     sizes = TransformerSettings(
         width=16,
@@ -33,9 +36,7 @@ def new_parts(comm, strategy, vocabulary, dropout):
         inner=32,
         encoder_layers=1,
         decoder_layers=1,
-        dropout=dropout,
-        attention_dropout=dropout,
-        activation_dropout=dropout,
+        **dropouts,
     )
     model = build_model(sizes, vocabulary).train()
     return Parts(
@@ -48,11 +49,11 @@ def new_parts(comm, strategy, vocabulary, dropout):
     )
 
 
-def weights_after(comm, strategy, home, steps=3, dropout=0.3):
+def weights_after(comm, strategy, home, steps=3, dropouts=ALL):
     """Take some steps on this process's share and return all weights."""
     torch.set_num_threads(1)
     corpus = open_corpus(Path(home) / "corpus")
-    parts = new_parts(comm, strategy, corpus.manifest.vocabulary, dropout)
+    parts = new_parts(comm, strategy, corpus.manifest.vocabulary, dropouts)
     budget = tiny_settings(Path(home)).batching
     world = comm.world
     stream = Stream(corpus.split("train"), budget, 5, world.rank, world.size)
@@ -74,7 +75,7 @@ def after_one_step_in_pieces(home, pieces):
     """Take one step on 40 pairs that go through the model in `pieces` parts."""
     corpus = open_corpus(Path(home) / "corpus")
     split, indices = corpus.split("train"), np.arange(40)
-    parts = new_parts(Solo(), "all_reduce", corpus.manifest.vocabulary, dropout=0.0)
+    parts = new_parts(Solo(), "all_reduce", corpus.manifest.vocabulary, NONE)
     cut = tuple(MicroBatch(i, part) for i, part in enumerate(np.array_split(indices, pieces)))
     tokens = int((split.target_lengths[indices] + 1).sum())
     plan = StepPlan(1, cut, 0, tokens, 0, 40)
@@ -104,6 +105,13 @@ def test_several_processes_make_the_update_one_would(ranks, corpus_home, strateg
         assert_same(alone, theirs)
 
 
+def test_each_dropout_has_a_hand_in_the_update(corpus_home):
+    """Otherwise the tests above would not show that it is the same on all processes."""
+    choices = [NONE, *({**NONE, kind: 0.3} for kind in DROPOUTS)]
+    found = [weights_after(Solo(), "all_reduce", corpus_home, 1, each) for each in choices]
+    assert len({float(weights["loss"]) for weights in found}) == len(choices)
+
+
 @pytest.mark.ranks
 @pytest.mark.parametrize("strategy", EXACT)
 def test_replicas_agree_to_the_last_bit(ranks, corpus_home, strategy):
@@ -115,7 +123,7 @@ def test_replicas_agree_to_the_last_bit(ranks, corpus_home, strategy):
 
 def wishes_of(comm, home):
     corpus = open_corpus(Path(home) / "corpus")
-    parts = new_parts(comm, "ddp", corpus.manifest.vocabulary, 0.0)
+    parts = new_parts(comm, "ddp", corpus.manifest.vocabulary, NONE)
     budget, world = tiny_settings(Path(home)).batching, comm.world
     stream = Stream(corpus.split("train"), budget, 5, world.rank, world.size)
     works = stream.from_position(1, 0)

@@ -61,7 +61,7 @@ def step_by_step(model, source, limit):
 def test_a_beam_wide_enough_for_everything_finds_the_best_of_all(seed, length_penalty):
     model, source = tiny_model(seed=seed), torch.tensor([[4, 5, END_ID]])
     decoding = Decoding(beam=400, length_penalty=length_penalty, max_ratio=1.0, max_extra=2)
-    best = search(model, source, decoding)[0][0]
+    best = search([model], source, decoding)[0][0]
     score, ids = brute_force(model, source, limit=4, length_penalty=length_penalty)
     assert best.ids == ids
     assert best.score == pytest.approx(score, abs=1e-4)
@@ -70,7 +70,7 @@ def test_a_beam_wide_enough_for_everything_finds_the_best_of_all(seed, length_pe
 @torch.no_grad()
 def test_scores_are_what_the_settings_say():
     model, source = small_model(), ended(words(1, 5))
-    hypotheses = search(model, source, Decoding(beam=4, length_penalty=0.8, max_extra=3))[0]
+    hypotheses = search([model], source, Decoding(beam=4, length_penalty=0.8, max_extra=3))[0]
     assert hypotheses == sorted(hypotheses, key=lambda h: -h.score)
     for hypothesis in hypotheses:
         expected = scores_of(model, source, [hypothesis.ids], 0.8)
@@ -81,7 +81,7 @@ def test_scores_are_what_the_settings_say():
 @torch.no_grad()
 def test_a_beam_of_one_takes_the_best_word_each_time(seed):
     model, source = tiny_model(vocabulary=21, seed=seed), ended(words(3, 5, seed=seed))
-    found = search(model, source, Decoding(beam=1, max_ratio=1.0, max_extra=4))
+    found = search([model], source, Decoding(beam=1, max_ratio=1.0, max_extra=4))
     for row, hypotheses in zip(source, found, strict=True):
         assert [h.ids for h in hypotheses] == [step_by_step(model, row[None], limit=9)]
 
@@ -90,10 +90,10 @@ def test_a_beam_of_one_takes_the_best_word_each_time(seed):
 def test_company_and_padding_change_nothing(beam):
     model, decoding = tiny_model(vocabulary=21), Decoding(beam=beam, max_extra=5)
     rows = [ended(words(1, length, seed=length)) for length in (9, 7, 5, 2, 1)]
-    alone = [search(model, row, decoding)[0] for row in rows]
+    alone = [search([model], row, decoding)[0] for row in rows]
     for order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1], [3, 4]):
         batch = torch.cat([padded(rows[i], 12 - rows[i].size(1)) for i in order])
-        for place, found in zip(order, search(model, batch, decoding), strict=True):
+        for place, found in zip(order, search([model], batch, decoding), strict=True):
             assert [h.ids for h in found] == [h.ids for h in alone[place]]
             scores = [h.score for h in alone[place]]
             assert [h.score for h in found] == pytest.approx(scores, abs=1e-4)
@@ -104,7 +104,7 @@ def test_nobody_translates_longer_than_allowed_and_everybody_something():
     with torch.no_grad():  # nothing ever ends by itself
         model.decoder_norm.bias.copy_(-5 * model.embeddings["shared"][END_ID])
     source = torch.cat([padded(ended(words(1, 3)), 3), ended(words(1, 6))])
-    found = search(model, source, Decoding(beam=3, max_ratio=1.5, max_extra=2))
+    found = search([model], source, Decoding(beam=3, max_ratio=1.5, max_extra=2))
     assert {len(h.ids) for h in found[0]} == {6}
     assert {len(h.ids) for h in found[1]} == {11}
     assert all(-1000 < h.score < 0 for row in found for h in row)
@@ -114,7 +114,7 @@ def test_padding_begin_and_end_are_never_words_of_a_translation():
     model = small_model()
     with torch.no_grad():
         model.decoder_norm.bias.copy_(9 * model.embeddings["shared"][[0, BEGIN_ID]].sum(0))
-    for hypotheses in search(model, ended(words(4, 6)), Decoding(beam=5)):
+    for hypotheses in search([model], ended(words(4, 6)), Decoding(beam=5)):
         for hypothesis in hypotheses:
             assert not {0, BEGIN_ID, END_ID} & set(hypothesis.ids)
 
@@ -122,7 +122,7 @@ def test_padding_begin_and_end_are_never_words_of_a_translation():
 def test_a_wider_beam_finds_nothing_worse_here():
     model, source = tiny_model(vocabulary=21, seed=3), ended(words(6, 5))
     scores = [
-        [row[0].score for row in search(model, source, Decoding(beam=beam, max_extra=4))]
+        [row[0].score for row in search([model], source, Decoding(beam=beam, max_extra=4))]
         for beam in (1, 30)
     ]
     assert all(wide >= narrow - 1e-4 for narrow, wide in zip(*scores, strict=True))
@@ -130,27 +130,27 @@ def test_a_wider_beam_finds_nothing_worse_here():
 
 def test_sentences_that_are_done_leave_the_batch():
     model, rows = small_model(), []
-    decode = model.decode
+    read = model.read
 
     def counting(target, cache):
         rows.append(target.size(0))
-        return decode(target, cache)
+        return read(target, cache)
 
-    model.decode = counting
+    model.read = counting
     source = torch.cat([padded(ended(words(1, 1)), 8), ended(words(1, 9))])
     with torch.no_grad():
         model.decoder_norm.bias.copy_(-5 * model.embeddings["shared"][END_ID])
-    search(model, source, Decoding(beam=2, max_ratio=1.0, max_extra=0))
+    search([model], source, Decoding(beam=2, max_ratio=1.0, max_extra=0))
     assert rows == [2, 4, 2, 2, 2, 2, 2, 2, 2, 2]
 
 
 def test_no_sentences_have_no_translations():
-    assert search(small_model(), torch.zeros(0, 3, dtype=torch.long), Decoding()) == []
+    assert search([small_model()], torch.zeros(0, 3, dtype=torch.long), Decoding()) == []
 
 
 def test_a_model_that_lost_its_numbers_finds_an_empty_translation():
     model = small_model()
     with torch.no_grad():
         model.embeddings["shared"].fill_(torch.nan)
-    found = search(model, ended(words(2, 3)), Decoding(beam=2, max_extra=1))
+    found = search([model], ended(words(2, 3)), Decoding(beam=2, max_extra=1))
     assert [[hypothesis.ids for hypothesis in row] for row in found] == [[()], [()]]

@@ -1,5 +1,7 @@
 """Lines in, lines out: in order, all of them, in any company."""
 
+import multiprocessing
+
 import pytest
 import torch
 
@@ -21,7 +23,7 @@ def translator(**choices):
     with torch.no_grad():
         model.embeddings["shared"].mul_(2.0)
     decoding = Decoding(beam=2, max_ratio=1.0, max_extra=3)
-    return Translator(model, TOKENIZERS, decoding, **choices)
+    return Translator([model], TOKENIZERS, decoding, **choices)
 
 
 def test_every_line_gets_its_translation_in_its_place():
@@ -39,7 +41,7 @@ def test_batches_of_any_size_translate_the_same():
 
 
 def test_empty_lines_stay_empty_and_do_not_touch_the_model():
-    broken = Translator(None, TOKENIZERS)
+    broken = Translator([], TOKENIZERS)
     assert broken.translate(["", "  ", "\t\u200b"]) == ["", "", ""]
     assert broken.translate([]) == []
 
@@ -71,7 +73,7 @@ def test_a_long_line_is_cut_into_even_chunks_and_nothing_is_lost():
 @pytest.mark.parametrize("max_pieces", [1, 7, 21, 22])
 def test_cutting_keeps_every_piece(max_pieces):
     ids = list(range(4, 26))
-    chunks = translator(max_pieces=max_pieces)._cut(ids)
+    chunks = translator(max_pieces=max_pieces)._cut([], ids)
     assert [piece for chunk in chunks for piece in chunk] == ids
     assert max(map(len, chunks)) <= max_pieces
     assert max(map(len, chunks)) - min(map(len, chunks)) <= 1
@@ -81,6 +83,38 @@ def test_the_longest_lines_come_first_and_fit_the_budget():
     lengths = [3, 9, 1, 4, 4, 10]
     batches = list(translator(tokens_per_batch=12)._batches(lengths))
     assert batches == [[5], [1], [3, 4, 0], [2]]
+
+
+def test_for_several_workers_batches_shrink_towards_the_end():
+    lengths = [10] * 100
+    alone = [len(batch) for batch in translator(tokens_per_batch=160)._batches(lengths)]
+    assert alone == [16] * 6 + [4]
+    shared = list(translator(tokens_per_batch=160)._batches(lengths, workers=2))
+    assert [place for batch in shared for place in batch] == list(range(100))
+    sizes = [len(batch) for batch in shared]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[:3] == [16, 16, 16]
+    assert sizes[-2:] == [2, 1]
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("batch_lines", [150, 1000])
+def test_several_processes_translate_what_one_does(batch_lines):
+    lines = [line * (number % 4) for number in range(60) for line in LINES[:4]]
+    alone = translator()
+    expected = list(alone.translate_stream(lines, batch_lines))
+    assert [line.text for line in expected] == alone.translate(lines)
+    assert list(alone.translate_stream(lines, batch_lines, workers=2)) == expected
+
+
+@pytest.mark.ranks
+def test_whoever_stops_listening_leaves_no_process_behind():
+    before = set(multiprocessing.active_children())
+    stream = translator().translate_stream(["a"] * 150, workers=2)
+    next(stream)
+    assert len(set(multiprocessing.active_children()) - before) == 2
+    stream.close()
+    assert set(multiprocessing.active_children()) <= before
 
 
 @pytest.mark.parametrize(

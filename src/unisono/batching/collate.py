@@ -39,7 +39,11 @@ class Batch:
 
 def collate(split: Split, indices: Indices, number: int = 0) -> Batch:
     """Return the pairs at `indices` as a batch."""
-    sources, targets = split.pairs(indices)
+    return batch_of(*split.pairs(indices), number)
+
+
+def batch_of(sources: Sequence[Ids], targets: Sequence[Ids], number: int = 0) -> Batch:
+    """Return sentences and their translations as a batch."""
     return Batch(
         number,
         source=pad(sources, end=True),

@@ -1,6 +1,6 @@
-"""How large a batch is, as a user writes it. No torch here."""
+"""How large a batch is, and what goes into it, as a user writes it. No torch here."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -21,3 +21,14 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def micro_batches_per_update(self) -> int:
         """Return how many micro-batches make an update."""
         return max(1, round(self.tokens_per_update / self.tokens_per_micro_batch))
+
+
+class Batching(Budget, frozen=True, forbid_unknown_fields=True):
+    """The budget, how the sources are mixed, and how often a merge of pieces is left out.
+
+    A `temperature` above 1 takes small sources more often and large ones less.
+    """
+
+    temperature: Annotated[float, msgspec.Meta(ge=1, le=100)] = 1.0
+    bpe_dropout: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    bpe_dropout_side: Literal["both", "source", "target"] = "both"

@@ -1,7 +1,7 @@
 """How often a pass over the corpus takes the pairs of each source."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,34 @@ class Source:
 
     pairs: int
     weight: float = 1.0
+
+    @property
+    def taken(self) -> float:
+        """Return how many pairs one pass takes of it, repeated ones counted again."""
+        return self.pairs * self.weight
+
+
+def tempered(sources: Sequence[Source], temperature: float) -> list[Source]:
+    """Return the sources with the weights by which a pass at `temperature` takes them.
+
+    A source is taken in proportion to weight · pairs^(1/temperature): at 1 as it is, and
+    the hotter, the less its size counts; its own weight counts as before. A pass takes as
+    many pairs in all as at 1.
+    """
+    if temperature == 1.0:
+        return list(sources)
+    parts = [part.weight * part.pairs ** (1 / temperature) for part in sources]
+    per_part = sum(part.taken for part in sources) / (sum(parts) or 1.0)
+    return [
+        replace(source, weight=part * per_part / source.pairs) if source.pairs else source
+        for source, part in zip(sources, parts, strict=True)
+    ]
+
+
+def shares(sources: Sequence[Source]) -> list[float]:
+    """Return which part of the pairs of a pass comes from each source."""
+    total = sum(source.taken for source in sources) or 1.0
+    return [source.taken / total for source in sources]
 
 
 def draw(sources: Sequence[Source], *, seed: int, epoch: int) -> NDArray[np.int64]:

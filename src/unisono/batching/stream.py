@@ -5,13 +5,16 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from unisono.batching.collate import Batch, collate, nothing_to_learn
+from unisono.batching.collate import Batch, batch_of, collate, nothing_to_learn
 from unisono.batching.plan import EpochPlan, StepPlan, plan_epoch
+from unisono.batching.respelling import Respelling
 from unisono.batching.settings import Budget
-from unisono.batching.sources import Source
+from unisono.batching.sources import Source, tempered
 from unisono.corpus.reader import Split
 
 AHEAD = 8
+
+Made = tuple[int, StepPlan, tuple[Batch, ...]]  # its place in the epoch, and what is in it
 
 
 @dataclass(frozen=True)
@@ -26,18 +29,29 @@ class Work:
 
 @dataclass(frozen=True)
 class Stream:
-    """Where the updates of one process come from. Positions count updates within an epoch."""
+    """Where the updates of one process come from. Positions count updates within an epoch.
+
+    The sources of the split are mixed at `temperature`, and its sentences are spelled anew
+    by `respelling` if there is one.
+    """
 
     split: Split
     budget: Budget
     seed: int
     rank: int = 0
     size: int = 1
+    temperature: float = 1.0
+    respelling: Respelling | None = None
     _planned: dict[int, EpochPlan] = field(default_factory=dict, repr=False, compare=False)
 
-    def updates_per_epoch(self) -> int:
-        """Return how many updates one pass over the corpus makes."""
-        return len(self._plan(epoch=1))
+    def updates_in(self, epoch: int) -> int:
+        """Return how many updates this pass over the corpus makes; weights let it vary."""
+        return len(self._plan(epoch))
+
+    def sources(self) -> list[Source]:
+        """Return the sources of the split, with how often an epoch takes their pairs."""
+        blocks = [Source(block.pairs, block.weight) for block in self.split.blocks]
+        return tempered(blocks, self.temperature)
 
     def from_position(self, epoch: int, position: int) -> Iterator[Work]:
         """Yield updates without end, beginning with number `position` of `epoch`."""
@@ -46,9 +60,8 @@ class Stream:
     def _works(self, epoch: int, position: int) -> Iterator[Work]:
         while True:
             plan = self._plan(epoch)
-            for place in range(position, len(plan)):
-                step = plan[place]
-                yield Work(step, place, len(plan), self._batches(step))
+            for place, step, batches in self._made(plan, position):
+                yield Work(step, place, len(plan), batches or (nothing_to_learn(),))
             epoch, position = epoch + 1, 0
 
     def _plan(self, epoch: int) -> EpochPlan:
@@ -60,16 +73,27 @@ class Stream:
                 self.budget,
                 seed=self.seed,
                 epoch=epoch,
-                sources=[Source(block.pairs, block.weight) for block in self.split.blocks],
+                sources=self.sources(),
             )
             self._planned.clear()
             self._planned[epoch] = plan
         return plan
 
-    def _batches(self, step: StepPlan) -> tuple[Batch, ...]:
-        mine = step.share(self.rank, self.size)
-        made = (collate(self.split, batch.indices, batch.number) for batch in mine)
-        return tuple(made) or (nothing_to_learn(),)
+    def _made(self, plan: EpochPlan, position: int) -> Iterator[Made]:
+        """Yield the updates of an epoch from `position` on, and this process's batches."""
+        if self.respelling is None:
+            for place in range(position, len(plan)):
+                step = plan[place]
+                mine = step.share(self.rank, self.size)
+                yield place, step, tuple(collate(self.split, b.indices, b.number) for b in mine)
+            return
+        for start in range(position, len(plan), self.respelling.at_once):
+            end = min(start + self.respelling.at_once, len(plan))
+            steps = [plan[place] for place in range(start, end)]
+            respelled = self.respelling(self.split, steps, start)
+            for place, made in enumerate(respelled, start=start):
+                mine = made.step.share(self.rank, self.size)
+                yield place, made.step, tuple(batch_of(*made.pairs(b), b.number) for b in mine)
 
 
 def _ahead(works: Iterator[Work]) -> Iterator[Work]:

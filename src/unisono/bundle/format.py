@@ -25,7 +25,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """What the model is: `bundle.json`. Fields that a reader does not know are skipped.
 
-    `source_vocabulary` is 0 if source and target share `vocabulary`.
+    `source_vocabulary` is 0 if source and target share `vocabulary`. `tags` are symbols that
+    lines to be translated may begin with.
     """
 
     format: int = FORMAT
@@ -34,6 +35,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     vocabulary: Annotated[int, msgspec.Meta(ge=4)]
     source_vocabulary: Annotated[int, msgspec.Meta(ge=0)] = 0
     tokenizer: str
+    tags: list[str] = []
     plain_quotes: bool = False
     lowercase: bool = False
     max_pieces: Annotated[int, msgspec.Meta(ge=1)]

@@ -1,5 +1,6 @@
 """Opening a bundle: trusted only after every file has been checked."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from unisono.bundle.format import (
     read,
     verify,
 )
-from unisono.errors import ConfigError
+from unisono.errors import ConfigError, DataError
 from unisono.models.size import parameter_count
 from unisono.models.transformer import TransformerModel, load_model, weight_shapes
 from unisono.text.load import load_tokenizers
@@ -44,14 +45,30 @@ class Bundle:
         self, device: torch.device | str = "cpu", decoding: Decoding | None = None
     ) -> Translator:
         """Return what translates lines, by default as the bundle advises."""
-        about = self.description
-        return Translator(
-            self.model(device),
-            self.tokenizers,
-            decoding or about.decoding,
-            normalisation=Normalisation(about.plain_quotes, about.lowercase),
-            max_pieces=about.max_pieces,
-        )
+        return ensemble([self], device, decoding)
+
+
+def ensemble(
+    bundles: Sequence[Bundle],
+    device: torch.device | str = "cpu",
+    decoding: Decoding | None = None,
+) -> Translator:
+    """Return what translates lines with all models as one, by default as the first advises.
+
+    Before any weights are read, bundles that do not fit together are an error. A line may be
+    as long as the models allow that were trained for the shortest.
+    """
+    first = bundles[0]
+    for other in bundles[1:]:
+        _check_together(first, other)
+    about = first.description
+    return Translator(
+        [bundle.model(device) for bundle in bundles],
+        first.tokenizers,
+        decoding or about.decoding,
+        normalisation=Normalisation(about.plain_quotes, about.lowercase),
+        max_pieces=min(bundle.description.max_pieces for bundle in bundles),
+    )
 
 
 def open_bundle(path: Path) -> Bundle:
@@ -66,12 +83,41 @@ def open_bundle(path: Path) -> Bundle:
     return Bundle(path, description, _tokenizers(path, description))
 
 
+def _check_together(first: Bundle, other: Bundle) -> None:
+    """Raise an error unless both read and write the same pieces of the same languages."""
+    ours, theirs = _reads_and_writes(first), _reads_and_writes(other)
+    for what in ours:
+        if ours[what] != theirs[what]:
+            raise DataError(
+                f"{first.path} and {other.path} cannot translate together: they have "
+                f"different {what}",
+                where="--model",
+                fix="name models that were trained on the same corpus, or on corpora with the "
+                "same `pieces_model`",
+            )
+
+
+def _reads_and_writes(bundle: Bundle) -> dict[str, object]:
+    about, sides = bundle.description, bundle.tokenizers
+    return {
+        "languages": (about.source_language, about.target_language),
+        "kinds of tokenizers": about.tokenizer,
+        "target pieces": sides.target.model,
+        "source pieces": sides.source.model,
+        "tags": about.tags,
+        "ways of writing text (`plain_quotes`, `lowercase`)": (
+            about.plain_quotes,
+            about.lowercase,
+        ),
+    }
+
+
 def _tokenizers(path: Path, about: Description) -> Tokenizers:
     # Before they are loaded: the other kind of bundle has other files.
     for name in pieces_files(joint=about.joint):
         if not (path / name).is_file():
             raise damaged(path / name, "it is not there")
-    tokenizers = load_tokenizers(about.tokenizer, path, joint=about.joint)
+    tokenizers = load_tokenizers(about.tokenizer, path, joint=about.joint, tags=about.tags)
     sides = (tokenizers.source, tokenizers.target)
     rows = (about.source_vocabulary or about.vocabulary, about.vocabulary)
     for name, side, words in zip(pieces_files(joint=about.joint), sides, rows, strict=True):

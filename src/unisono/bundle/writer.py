@@ -49,6 +49,7 @@ def write_bundle(
         vocabulary=model.vocabulary,
         source_vocabulary=model.source_vocabulary,
         tokenizer=tokenizers.kind,
+        tags=list(tokenizers.source.tags),
         plain_quotes=normalisation.plain_quotes,
         lowercase=normalisation.lowercase,
         max_pieces=max_pieces,

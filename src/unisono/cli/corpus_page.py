@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import zip_longest
 
+from unisono.batching.sources import Source, shares
 from unisono.corpus.manifest import Block, Dropped, Input, Manifest, SplitSize, TextFile
 from unisono.corpus.reader import Corpus
 from unisono.units import amount_of_bytes
@@ -55,15 +56,23 @@ def _kept(manifest: Manifest) -> Iterator[str]:
     yield f"{'':10}{heads} pieces/pair"
     for name, split in manifest.splits.items():
         yield _size(name, split)
-        if name == "train" and (len(split.blocks) > 1 or split.blocks[0].weight != 1):
-            for number, block in enumerate(split.blocks, start=1):
-                yield _size(f" source {number}", block)
-                if block.weight != 1:
-                    yield f"{'':12}each pair {block.weight:g} times an epoch"
+        if name == "train":
+            yield from _sources(split.blocks)
     blocks = manifest.splits["train"].blocks
     if any(block.weight != 1 for block in blocks):
         epoch = round(sum(block.pairs * block.weight for block in blocks))
         yield f"with these weights an epoch has {epoch:,} pairs"
+
+
+def _sources(blocks: list[Block]) -> Iterator[str]:
+    if len(blocks) == 1 and blocks[0].weight == 1 and not blocks[0].tag:
+        return
+    parts = shares([Source(block.pairs, block.weight) for block in blocks])
+    for number, (block, part) in enumerate(zip(blocks, parts, strict=True), start=1):
+        yield _size(f" source {number}", block)
+        each = f", each pair {block.weight:g} times an epoch" if block.weight != 1 else ""
+        tag = f", tagged {block.tag}" if block.tag else ""
+        yield f"{'':12}{part:.1%} of an epoch{each}{tag}"
 
 
 def _size(name: str, size: SplitSize | Block) -> str:
@@ -124,6 +133,8 @@ def _vocabulary(manifest: Manifest) -> Iterator[str]:
             f"{manifest.source_vocabulary:,} pieces for {manifest.source_language}, "
             f"{manifest.vocabulary:,} for {manifest.target_language} ({manifest.tokenizer})"
         )
+    if manifest.tags:
+        yield f"tags: {' '.join(manifest.tags)}"
     if learning.algorithm == "given":
         yield "given as a model; sha256 " + ", ".join(learning.models)
     elif learning.algorithm:

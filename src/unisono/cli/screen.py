@@ -1,7 +1,8 @@
-"""Progress for a person: a bar on a terminal, a quiet line now and then in a log file."""
+"""Progress for a person: a bar on a terminal, a line now and then in a log file."""
 
 import math
 import sys
+import textwrap
 import time
 from collections import deque
 from types import TracebackType
@@ -14,6 +15,7 @@ from unisono.records.events import (
     AnyEvent,
     Ended,
     RolledBack,
+    Sample,
     Saved,
     Started,
     StepTaken,
@@ -23,9 +25,12 @@ from unisono.records.events import (
 )
 from unisono.units import amount_of_bytes, duration, seconds_of
 
-LINE_EVERY_SECONDS = 10.0
+LINE_EVERY_SECONDS = 10.0, 300.0  # in a log: at first, and in a run of hours
+LINES_SO_FAR = 30  # about as many as a log has when lines become rarer
 WIDE = 132  # columns that the whole line and the bar need
+ROOM_FOR_BAR = 100  # columns that a shorter line and the bar need
 WINDOW = 50
+SAMPLES_SHOWN = 1  # all of them stand in the report and in TensorBoard
 
 ENDINGS = {
     "max_steps": "reached max_steps",
@@ -45,7 +50,8 @@ class Screen:
         self._live = self._console.is_terminal and not self._console.is_dumb_terminal
         self._wide = self._console.width >= WIDE
         columns = [TextColumn("[bold]{task.percentage:>3.0f} %")]
-        bar = [BarColumn(bar_width=20)] if self._wide else []
+        room = self._console.width >= ROOM_FOR_BAR
+        bar = [BarColumn(bar_width=20)] if room else []
         text = TextColumn("{task.description}")
         self._bar = Progress(*columns, *bar, text, console=self._console, transient=True)
         self._task = self._bar.add_task("starting", total=1.0)
@@ -55,6 +61,7 @@ class Screen:
         self._began = time.monotonic()
         self._paced_from = self._began, 0  # a moment, and the step the run was at
         self._updates_per_epoch = 0
+        self._seconds_before = 0.0
 
     def __enter__(self) -> "Screen":
         return self
@@ -87,11 +94,18 @@ class Screen:
         self._began = time.monotonic()
         self._paced_from = self._began, event.step
         self._updates_per_epoch = event.updates_per_epoch
+        self._seconds_before = event.seconds
         where = f"{event.size} process{'es' if event.size > 1 else ''} on {event.device}"
         self._say(
             f"training {event.parameters:,} parameters on {where}, "
             f"{event.updates_per_epoch:,} updates an epoch, into {self._settings.run}"
         )
+        for source in event.sources:
+            tag = f"{source.tag} " if source.tag else ""
+            self._say(
+                f"{100 * source.share:5.1f} % from {tag}{source.name}: {source.pairs:,} pairs, "
+                f"each {source.times:.3g} times an epoch"
+            )
         if event.checkpoint:
             self._say(f"continuing from checkpoint {event.checkpoint}")
         if self._live:
@@ -103,11 +117,19 @@ class Screen:
         if self._live:
             text = self._line(event, whole=self._wide)
             self._bar.update(self._task, description=text, completed=share)
-        elif time.monotonic() - self._last_line >= LINE_EVERY_SECONDS:
+        if self._line_is_due(event.step):
             self._say(f"{100 * share:3.0f} %  {self._line(event, whole=True)}")
             self._last_line = time.monotonic()
         if event.skipped:
             self._say(f"step {event.step} was skipped: loss or gradient not finite")
+
+    def _line_is_due(self, step: int) -> bool:
+        every, now = self._settings.train.show_every_steps, time.monotonic()
+        if every or self._live:
+            return bool(every) and step % every == 0
+        least, most = LINE_EVERY_SECONDS
+        pause = min(max(least, (now - self._began) / LINES_SO_FAR), most)
+        return now - self._last_line >= pause
 
     def _line(self, event: StepTaken, *, whole: bool) -> str:
         """Return the state of training in a line that fits 80 columns, or in a `whole` one."""
@@ -130,7 +152,8 @@ class Screen:
         if limits.max_epochs and self._updates_per_epoch:
             shares.append(event.step / (limits.max_epochs * self._updates_per_epoch))
         if limits.max_time:
-            shares.append((time.monotonic() - self._began) / seconds_of(limits.max_time))
+            taken = self._seconds_before + time.monotonic() - self._began
+            shares.append(taken / seconds_of(limits.max_time))
         return min(1.0, max(shares))
 
     def _seconds_left(self, event: StepTaken) -> float:
@@ -143,12 +166,21 @@ class Screen:
         if limits.max_epochs and self._updates_per_epoch:
             ends.append((limits.max_epochs * self._updates_per_epoch - event.step) * pace)
         if limits.max_time:
-            ends.append(seconds_of(limits.max_time) - (now - self._began))
+            taken = self._seconds_before + now - self._began
+            ends.append(seconds_of(limits.max_time) - taken)
         return max(0.0, min(ends, default=0.0))
 
     def _say(self, text: str) -> None:
         if text:
             self._console.print(text, markup=False)
+
+
+def _translation(sample: Sample) -> str:
+    texts = sample.source, sample.translation, sample.reference
+    source, translation, reference = (textwrap.shorten(text, 300) for text in texts)
+    same = translation == reference
+    mark = "as the reference" if same else f"reference: {reference}"
+    return f"\n  {source}\n    → {translation}\n      ({mark})"
 
 
 def _sentence(event: AnyEvent) -> str:
@@ -158,6 +190,7 @@ def _sentence(event: AnyEvent) -> str:
         took = duration(event.seconds)
         return (
             f"validation at step {event.step:,}: loss {event.loss:.4f}{bleu}{best}  in {took}"
+            + "".join(_translation(sample) for sample in event.samples[:SAMPLES_SHOWN])
         )
     if isinstance(event, Saved):
         size, took = amount_of_bytes(event.bytes), duration(event.seconds)

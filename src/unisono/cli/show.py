@@ -107,6 +107,8 @@ def _bundle_facts(path: Path) -> Iterator[tuple[str, str]]:
     )
     own = f"{about.source_vocabulary:,} source and " if about.source_vocabulary else ""
     yield "vocabulary", f"{own}{about.vocabulary:,} {'target ' if own else ''}pieces"
+    if about.tags:
+        yield "tags", " ".join(about.tags)
     options = {"plain quotes": about.plain_quotes, "lower case": about.lowercase}
     if chosen := [name for name, on in options.items() if on]:
         yield "text", f"is translated in {' and '.join(chosen)}"

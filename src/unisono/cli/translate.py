@@ -1,5 +1,6 @@
 """`unisono translate`: standard input to standard output."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import msgspec
 
 from unisono.bundle.format import DESCRIPTION
 from unisono.cli.options import PathType
-from unisono.errors import DataError
+from unisono.errors import ConfigError, DataError
 from unisono.records.layout import RunDirectory
 
 CUTS_TOLD = 5
@@ -17,7 +18,12 @@ CUTS_TOLD = 5
 
 @click.command()
 @click.option(
-    "--model", type=PathType, required=True, help="A bundle, or a run directory that has one."
+    "--model",
+    "models",
+    type=PathType,
+    required=True,
+    multiple=True,
+    help="A bundle, or a run directory that has one; several translate together.",
 )
 @click.option(
     "--beam", type=click.IntRange(1), default=None, help="Prefixes kept; 1 is greedy."
@@ -29,29 +35,45 @@ CUTS_TOLD = 5
 @click.option(
     "--batch-lines",
     type=click.IntRange(1),
-    default=1000,
-    show_default=True,
-    help="Lines read before any is written.",
+    default=None,
+    help="Lines read before any is written.  [default: 1000, or 250 a worker if that is more]",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=None,
+    help="Processes that translate, each on one core.  [default: one a core; on a GPU, one]",
 )
 def translate(
-    model: Path, beam: int | None, length_penalty: float | None, device: str, batch_lines: int
+    models: tuple[Path, ...],
+    beam: int | None,
+    length_penalty: float | None,
+    device: str,
+    batch_lines: int | None,
+    workers: int | None,
 ) -> None:
     """Translate standard input to standard output, line by line.
 
     The output has as many lines as the input, in the same order; an empty line gives an
     empty line. A line longer than the model was trained for is translated in parts, and
-    standard error tells which.
+    standard error tells which. Several models must have been trained on the same pieces;
+    each next word is the one that they find likeliest on average.
     """
-    from unisono.bundle.reader import open_bundle
+    # Workers have one thread each, also in the library that numpy multiplies with.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from unisono.bundle.reader import ensemble, open_bundle
     from unisono.comm.join import pick_device
 
-    bundle = open_bundle(bundle_at(model))
+    place = pick_device(device)
+    bundles = [open_bundle(bundle_at(path)) for path in models]
     changes = {"beam": beam, "length_penalty": length_penalty}
     given = {name: value for name, value in changes.items() if value is not None}
-    decoding = msgspec.structs.replace(bundle.description.decoding, **given)
-    translator = bundle.translator(pick_device(device), decoding=decoding)
+    decoding = msgspec.structs.replace(bundles[0].description.decoding, **given)
+    translator = ensemble(bundles, place, decoding)
+    workers = _workers(workers, place)
+    ahead = batch_lines or max(1000, 250 * workers)
     cut = 0
-    stream = translator.translate_stream(_lines(), batch_lines=batch_lines)
+    stream = translator.translate_stream(_lines(), ahead, workers)
     for number, line in enumerate(stream, start=1):
         sys.stdout.buffer.write(line.text.encode("utf-8") + b"\n")
         sys.stdout.buffer.flush()
@@ -67,6 +89,16 @@ def _tell_of_cut(cut: int, number: int, parts: int, longest: int) -> None:
         _say(f"line {number} was longer than {longest} pieces; translated in {parts} parts")
 
 
+def _workers(wanted: int | None, device: str) -> int:
+    if device == "cpu":
+        return wanted or len(os.sched_getaffinity(0))
+    if wanted and wanted > 1:
+        raise ConfigError(
+            f"{wanted} workers cannot share a GPU", where="--workers", fix="leave it out"
+        )
+    return 1
+
+
 def _say(message: str) -> None:
     click.echo(f"note: {message}", err=True)
 
@@ -76,7 +108,12 @@ def bundle_at(path: Path) -> Path:
     run = RunDirectory(path)
     if run.bundle.is_dir() or (path / DESCRIPTION).is_file():
         return run.bundle if run.bundle.is_dir() else path
-    if run.config.is_file():
+    if (path / "progress.json").is_file():
+        what = "this is a checkpoint, not a bundle"
+        fix = (
+            f"unisono average {path.resolve().parents[1]} --checkpoints {path.name} --to BUNDLE"
+        )
+    elif run.config.is_file():
         what = "this run has not finished, so it has no bundle yet"
         fix = "let it finish, or end it now by continuing it with a lower train.max_steps"
     else:

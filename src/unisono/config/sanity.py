@@ -5,6 +5,8 @@ from unisono.errors import ConfigError
 from unisono.models.settings import check_choices
 from unisono.schedules.cosine import Cosine
 from unisono.schedules.linear import Linear
+from unisono.text.normalise import Normalisation
+from unisono.text.tags import what_is_wrong_with
 from unisono.units import seconds_of
 
 
@@ -12,6 +14,7 @@ def check_text(settings: Settings, *, where: str) -> None:
     """Raise a ConfigError for the first thing of which no corpus can be made."""
     _check_data(settings.data, where)
     _check_pieces(settings, where)
+    _check_tags(settings, where)
 
 
 def check_training(settings: Settings, *, where: str) -> None:
@@ -75,6 +78,28 @@ def _check_pieces(settings: Settings, where: str) -> None:
         )
 
 
+def _check_tags(settings: Settings, where: str) -> None:
+    corpus, data = settings.corpus, settings.data
+    tags = [(f"{where} [corpus] tags", tag) for tag in corpus.tags]
+    tags += [
+        (f"{where} [data.train] number {number}", pair.tag)
+        for number, pair in enumerate(data.train, start=1)
+        if pair.tag
+    ]
+    held_out = {"valid": data.valid, "test": data.test}
+    tags += [(f"{where} [data.{name}]", p.tag) for name, p in held_out.items() if p and p.tag]
+    normalise = Normalisation(corpus.plain_quotes, corpus.lowercase)
+    for place, tag in tags:
+        wrong = what_is_wrong_with(tag)
+        [written] = normalise([tag.replace("\n", " ")])
+        if not wrong and written != tag:
+            wrong = f"it is written {written} when text is normalised"
+        if wrong:
+            raise ConfigError(
+                f"`{tag}` cannot be a tag: {wrong}", where=place, fix="call it <BT> or <2de>"
+            )
+
+
 def _check_model(settings: Settings, where: str) -> None:
     model, longest, decoding = settings.model, settings.corpus.max_pieces, settings.decoding
     check_choices(model, where=f"{where} [model]")
@@ -118,6 +143,16 @@ def _check_batching(settings: Settings, where: str) -> None:
             where=f"{where} [batching] tokens_per_micro_batch",
             fix=f"raise it to {longest} or more, or lower `corpus.max_pieces`",
         )
+    if batching.bpe_dropout and _learns_unigrams(settings):
+        raise ConfigError(
+            "merges cannot be left out of unigram pieces: they are not made by merging",
+            where=f"{where} [batching] bpe_dropout",
+            fix='set `bpe_dropout = 0`, or `corpus.pieces = "bpe"`',
+        )
+
+
+def _learns_unigrams(settings: Settings) -> bool:
+    return settings.corpus.pieces == "unigram" and not settings.corpus.pieces_model
 
 
 def _check_schedule(settings: Settings, where: str) -> None:

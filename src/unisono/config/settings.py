@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from unisono.batching.settings import Budget
+from unisono.batching.settings import Batching
 from unisono.comm.settings import Sync
 from unisono.models.settings import TransformerSettings
 from unisono.optim.settings import Adam, Optimizer
@@ -26,7 +26,8 @@ class Pair(Table, frozen=True):
     """Two text files, line by line translations of each other, or one file of columns.
 
     `weight` is how often a pass over the corpus takes each pair; 0.5 takes a half of them,
-    another one each time. It counts for training text only.
+    another one each time. It counts for training text only. `tag` is put in front of every
+    source line as a piece of its own.
     """
 
     source: str = ""
@@ -34,6 +35,7 @@ class Pair(Table, frozen=True):
     tsv: str = ""
     columns: tuple[Positive, Positive] = (1, 2)
     weight: Annotated[float, msgspec.Meta(gt=0, le=1000)] = 1.0
+    tag: str = ""
 
 
 class Data(Table, frozen=True):
@@ -47,7 +49,7 @@ class Data(Table, frozen=True):
 
 
 class CorpusSettings(Table, frozen=True):
-    """How raw text becomes a corpus."""
+    """How raw text becomes a corpus. `tags` are known besides those of the sources."""
 
     directory: str
     vocabulary: Annotated[int, msgspec.Meta(ge=16)] = 32000
@@ -60,6 +62,7 @@ class CorpusSettings(Table, frozen=True):
     target_pieces_model: str = ""
     plain_quotes: bool = False
     lowercase: bool = False
+    tags: tuple[str, ...] = ()
     invalid: Literal["fail", "drop"] = "fail"
     max_pieces: Positive = 200
     max_length_ratio: Annotated[float, msgspec.Meta(gt=1)] = 4.0
@@ -71,18 +74,24 @@ class CorpusSettings(Table, frozen=True):
 
 
 class Training(Table, frozen=True):
-    """What is minimised, and when to stop: at whichever limit comes first; 0 or "" is none."""
+    """What is minimised, and when to stop: at whichever limit comes first; 0 or "" is none.
+
+    With 0 for `show_every_steps` a log gets a line of progress every ten seconds at first, and
+    every five minutes in the end; a terminal has a bar.
+    """
 
     label_smoothing: Share = 0.1
     clip_norm: NotNegative = 0.0
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     tf32: bool = False
+    compile: bool = False
     average: Share = 0.0
     guard: bool = True
     max_steps: Count = 0
     max_epochs: Count = 0
     max_time: str = ""
     patience: Count = 0
+    show_every_steps: Count = 0
 
 
 class Validation(Table, frozen=True):
@@ -112,7 +121,7 @@ class Settings(Table, frozen=True, kw_only=True):
     data: Data
     corpus: CorpusSettings
     model: TransformerSettings = TransformerSettings()
-    batching: Budget = Budget()
+    batching: Batching = Batching()
     optimizer: Optimizer = Adam()
     schedule: Schedule = Transformer()
     sync: Sync = Sync()

@@ -28,7 +28,7 @@ class Difference:
 
 def recorded_settings(settings: msgspec.Struct) -> dict[str, Any]:
     """Return what a manifest records of the settings of a corpus."""
-    values: dict[str, Any] = msgspec.to_builtins(settings)
+    values = _as_recorded(settings)
     del values["directory"]
     return values | {name: Path(values[name]).name for name in _FILES & values.keys()}
 
@@ -55,4 +55,10 @@ def differences(
 
 def _defaults(settings: msgspec.Struct) -> dict[str, Any]:
     fields = msgspec.structs.fields(settings)
-    return {field.name: field.default for field in fields if not field.required}
+    values = {field.name: field.default for field in fields if not field.required}
+    return _as_recorded(values)
+
+
+def _as_recorded(values: object) -> dict[str, Any]:
+    """Return `values` as they come back from a manifest."""
+    return msgspec.json.decode(msgspec.json.encode(values), type=dict[str, Any])

@@ -29,21 +29,23 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     """Two text files, line by line translations of each other.
 
     If `columns` names two columns of one file, it is recorded on both sides, but its bytes
-    only on the source side.
+    only on the source side. `tag` is what all source lines begin with besides.
     """
 
     split: str
     source: TextFile
     target: TextFile
     columns: list[int] = []
+    tag: str = ""
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """What one pair of inputs became: `pairs` of `read_pairs`.
 
     `text_bytes` counts the kept text of both sides. `weight` is how often a pass takes each
-    pair. `source_lengths` counts sentences by their pieces: of 1 to 10, of 11 to 20 and so
-    on. Of the tokens `source_unknown` are unknown.
+    pair, `tag` the symbol in front of each source sentence. `source_lengths` counts sentences
+    by their pieces: of 1 to 10, of 11 to 20 and so on. Of the tokens `source_unknown` are
+    unknown.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     text_bytes: int = 0
     read_pairs: int = 0
     weight: float = 1.0
+    tag: str = ""
     source_unknown: int = 0
     target_unknown: int = 0
     source_lengths: list[int] = []
@@ -96,7 +99,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     `source_vocabulary` is 0 if both languages share the pieces of `vocabulary`; otherwise that
     is the target's alone. `read_pairs` is the sum of the pairs of all splits and of all that
-    were dropped. `first_pairs` are the first of the training set as text, clipped.
+    were dropped. `first_pairs` are the first of the training set as text, clipped. `tags` are
+    the symbols that source lines may begin with.
     """
 
     format: int = FORMAT
@@ -105,6 +109,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     vocabulary: int
     source_vocabulary: int = 0
     tokenizer: str
+    tags: list[str] = []
     created_with: str
     inputs: list[Input] = []
     splits: dict[str, SplitSize]

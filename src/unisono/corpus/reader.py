@@ -43,7 +43,9 @@ class Corpus:
     def tokenizers(self) -> Tokenizers:
         """Load the tokenizers the corpus was encoded with."""
         manifest = self.manifest
-        return load_tokenizers(manifest.tokenizer, self.path, joint=manifest.joint)
+        return load_tokenizers(
+            manifest.tokenizer, self.path, joint=manifest.joint, tags=manifest.tags
+        )
 
     def normalisation(self) -> Normalisation:
         """Return how the text was written before it was encoded."""

@@ -32,6 +32,7 @@ from unisono.corpus.manifest import (
     manifest_bytes,
     size_of_split,
 )
+from unisono.text.tags import encode_source
 from unisono.text.tokenizer import UNKNOWN_ID, Tokenizer, Tokenizers
 
 Sentences = Sequence[Sequence[int]]
@@ -115,7 +116,7 @@ class BlockWriter:
             if self._hashes is not None:
                 closing.callback(self._hashes.close)
 
-    def record(self, *, read_pairs: int = 0, weight: float = 1.0) -> Block:
+    def record(self, *, read_pairs: int = 0, weight: float = 1.0, tag: str = "") -> Block:
         """Return what has been written."""
         return Block(
             name=self._name,
@@ -125,6 +126,7 @@ class BlockWriter:
             text_bytes=self._text_bytes,
             read_pairs=read_pairs or self._source.sentences,
             weight=weight,
+            tag=tag,
             source_unknown=self._source.unknown,
             target_unknown=self._target.unknown,
             source_lengths=self._source.lengths.tolist(),
@@ -205,7 +207,7 @@ def write_corpus(
             source, target = [s for s, _ in pairs], [t for _, t in pairs]
             name = f"{split}.0"
             with BlockWriter(directory, name, vocabulary, source_vocabulary) as block:
-                block.append(both.source.encode(source), both.target.encode(target))
+                block.append(encode_source(both.source, source), both.target.encode(target))
             if split != "train":
                 write_texts(directory, split, source, target)
             sizes[split] = size_of_split([block.record()])
@@ -215,6 +217,7 @@ def write_corpus(
             vocabulary=vocabulary,
             source_vocabulary=source_vocabulary,
             tokenizer=both.kind,
+            tags=list(both.source.tags),
             created_with=__version__,
             splits=sizes,
             read_pairs=sum(size.pairs for size in sizes.values()),

@@ -29,13 +29,13 @@ class Dropout(nn.Module):
         """Return `x` of any shape, or some of it."""
         if not self.active:
             return x
-        if x.device.type != "cpu":
+        if not _draws(x):
             return F.dropout(x, self.share)
         return x * _survivors(x, self.dropped)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """Return `x` plus `y`, or some of `y`."""
-        if not self.active or y.device.type != "cpu":
+        if not self.active or not _draws(y):
             return x + cast("Tensor", self(y))
         return torch.addcmul(x, y, _survivors(y, self.dropped))
 
@@ -59,7 +59,7 @@ class ReluDropout(Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return some of `x`, which is used up."""
-        if not self.active or x.device.type != "cpu":
+        if not self.active or not _draws(x):
             return super().forward(F.relu_(x))
         return cast("Tensor", _ReluDropout.apply(x, self.dropped))
 
@@ -92,6 +92,11 @@ class WordDropout(nn.Module):
         if not self.dropout.active:
             return x
         return x * cast("Tensor", self.dropout(x.new_ones(*x.shape[:-1], 1)))
+
+
+def _draws(x: Tensor) -> bool:
+    """Return whether the random numbers for `x` are drawn here; the compiler draws its own."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _survivors(like: Tensor, dropped: int) -> Tensor:

@@ -24,15 +24,18 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `x` (..., inputs) as (..., outputs)."""
-        if _by_numpy(x):
+        if not _by_numpy(x):
+            return F.linear(x, self.weight, self.bias)
+        if torch.is_grad_enabled():
             return cast("Tensor", _Linear.apply(x, self.weight, self.bias))
-        return F.linear(x, self.weight, self.bias)
+        return _product(x, self.weight, self.bias)
 
 
 def multiply(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
     """Write the product of two matrices to `out`, without a way back."""
     if _by_numpy(left):
-        np.matmul(left.detach().numpy(), right.detach().numpy(), out=out.numpy())
+        with np.errstate(all="ignore"):  # what is not finite is found and told of by the step
+            np.matmul(left.detach().numpy(), right.detach().numpy(), out=out.numpy())
         return out
     return torch.mm(left, right, out=out)
 
@@ -46,12 +49,12 @@ def numpy_is_faster() -> bool:
 
 def _by_numpy(x: Tensor) -> bool:
     return (
-        x.device.type == "cpu"
+        not torch.compiler.is_compiling()  # first, because it cannot look into the others
+        and x.device.type == "cpu"
         and x.dtype == torch.float32
         and torch.get_num_threads() == 1
         and numpy_is_faster()
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
     )
 
 
@@ -59,9 +62,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        y = x.new_empty(*x.shape[:-1], weight.size(0))
-        multiply(_rows(x), weight.t(), out=_rows(y))
-        return y.add_(bias)
+        return _product(x, weight, bias)
 
     @staticmethod
     @once_differentiable
@@ -71,6 +72,12 @@ class _Linear(torch.autograd.Function):
         multiply(slopes, weight, out=_rows(for_x))
         multiply(slopes.t(), _rows(x), out=for_weight)
         return for_x, for_weight, slopes.sum(0)
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    y = x.new_empty(*x.shape[:-1], weight.size(0))
+    multiply(_rows(x), weight.t(), out=_rows(y))
+    return y.add_(bias)
 
 
 def _rows(x: Tensor) -> Tensor:

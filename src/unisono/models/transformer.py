@@ -83,7 +83,7 @@ class TransformerModel(nn.Module):
 
     def decode(self, target: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
         """Read the next words `target` (R, T); return logits (R, T, V) and the new cache."""
-        states, cache = self._read(target, cache)
+        states, cache = self.read(target, cache)
         return self.output.logits(states), cache
 
     def forward(
@@ -97,10 +97,11 @@ class TransformerModel(nn.Module):
         `finish` makes something else of the last states (B, T, D), such as a loss, so that
         not all logits need to exist at once.
         """
-        states, _ = self._read(target, self.start(self.encode(source)))
+        states, _ = self.read(target, self.start(self.encode(source)))
         return self.output.logits(states) if finish is None else finish(states, self.output)
 
-    def _read(self, target: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
+    def read(self, target: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
+        """Read the next words `target` (R, T); return their states (R, T, D) and the cache."""
         x = self._embed("target", target, start=cache.length)
         turn = self.positions.turn(cache.length, x)
         caches = []
@@ -124,7 +125,9 @@ class TransformerModel(nn.Module):
     def _new_matrix(self, rows: int) -> nn.Parameter:
         # As the output layer, too, this scale is right: logits start near unit size.
         width = self.settings.width
-        return nn.Parameter(torch.randn(rows, width) * width**-0.5)
+        matrix = torch.empty(rows, width)
+        # Where there is no memory to fill, torch would load its compiler to find that out.
+        return nn.Parameter(matrix if matrix.is_meta else matrix.normal_().mul_(width**-0.5))
 
 
 def build_model(

@@ -23,6 +23,7 @@ from unisono.corpus.manifest import (
     manifest_bytes,
     size_of_split,
 )
+from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.prepare.assignment import Assignment
 from unisono.prepare.encoding import Encoding
@@ -35,7 +36,6 @@ from unisono.prepare.pieces import check_train
 from unisono.prepare.progress import Progress
 from unisono.prepare.reasons import Drops
 from unisono.prepare.space import check_room
-from unisono.text.load import load_tokenizers
 
 
 def reweight(assignment: Assignment, manifest: Manifest) -> None:
@@ -59,12 +59,13 @@ def add_sources(
         spool = directory / "spool"
         spool.mkdir()
         sets = [read_held_out(raw, assignment.normalise) for raw in assignment.held_out]
-        held_out = HeldOut(pair for held in sets for pair in held.pairs)
+        held_out = HeldOut((pair for held in sets for pair in held.pairs), assignment.tags)
         judge = Judge(assignment, held_out, spool)
         texts = yield from gather(assignment, comparison.added, judge, drops, known)
-        tokenizers = load_tokenizers(manifest.tokenizer, path, joint=manifest.joint)
+        tokenizers = open_corpus(path).tokenizers()
         encoding = Encoding(tokenizers, directory, drops)
-        pieces = Pieces(manifest.tokenizer, path, manifest.joint)
+        tags = tuple(manifest.tags)
+        pieces = Pieces(manifest.tokenizer, path, manifest.joint, tags)
         yield from encoding.write_train(texts, assignment, pieces)
         added = encoding.blocks["train"]
         check_train(size_of_split(added), encoding.unknown, manifest.learning, added=True)

@@ -35,6 +35,12 @@ class Assignment:
         return Normalisation(self.settings.plain_quotes, self.settings.lowercase)
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """Return the tags that source lines may begin with."""
+        used = (raw.tag for raw in self.inputs if raw.tag)
+        return tuple(dict.fromkeys([*self.settings.tags, *used]))
+
+    @property
     def train(self) -> list[RawPair]:
         """Return the inputs to train on."""
         return [raw for raw in self.inputs if raw.split == "train"]

@@ -85,11 +85,11 @@ def _use(assignment: Assignment) -> Generator[Progress, None, None]:
 def _build(assignment: Assignment, directory: Path) -> Generator[Progress, None, None]:
     drops, spool = Drops(), directory / "spool"
     spool.mkdir()
-    given = load_given(assignment.settings)
+    given = load_given(assignment.settings, assignment.tags)
     sets = [read_held_out(raw, assignment.normalise) for raw in assignment.held_out]
     if given:
         check_held_out(given[0], sets)
-    held_out = HeldOut(pair for held in sets for pair in held.pairs)
+    held_out = HeldOut((pair for held in sets for pair in held.pairs), assignment.tags)
     judge = Judge(assignment, held_out, spool)
     texts = yield from gather(assignment, assignment.train, judge, drops)
     _check_some_left(sum(text.pairs for text in texts), drops)
@@ -101,7 +101,7 @@ def _build(assignment: Assignment, directory: Path) -> Generator[Progress, None,
     for held in sets:
         encoding.write_held_out(held)
         drops.add_all(held.dropped.summary())
-    pieces = Pieces(tokenizers.kind, directory, tokenizers.joint)
+    pieces = Pieces(tokenizers.kind, directory, tokenizers.joint, assignment.tags)
     yield from encoding.write_train(texts, assignment, pieces)
     train = size_of_split(encoding.blocks["train"])
     _check_some_left(train.pairs, drops)
@@ -141,6 +141,7 @@ def _manifest(
         vocabulary=tokenizers.target.size,
         source_vocabulary=0 if tokenizers.joint else tokenizers.source.size,
         tokenizer=tokenizers.kind,
+        tags=list(assignment.tags),
         created_with=__version__,
         inputs=records,
         splits={name: size_of_split(blocks) for name, blocks in encoding.blocks.items()},

@@ -72,6 +72,7 @@ class PairReader:
             source=records[0],
             target=records[1],
             columns=list(self._raw.columns or ()),
+            tag=self._raw.tag,
         )
 
     def _unequal(self) -> DataError:

@@ -22,8 +22,9 @@ from unisono.prepare.packing import (
 )
 from unisono.prepare.progress import Progress
 from unisono.prepare.reasons import Drops
-from unisono.prepare.workers import working
+from unisono.text.tags import encode_source
 from unisono.text.tokenizer import Tokenizers
+from unisono.workers import working
 
 
 class Encoding:
@@ -42,12 +43,12 @@ class Encoding:
         source, target = map(list, zip(*held_out.pairs, strict=True))
         with self._new_block(held_out.raw.block) as block:
             block.append(
-                self._tokenizers.source.encode(source),
+                encode_source(self._tokenizers.source, source, held_out.raw.tag),
                 self._tokenizers.target.encode(target),
                 text_bytes=text_bytes(chain(source, target)),
             )
-        split = held_out.raw.split
-        self.blocks[split] = [block.record(read_pairs=held_out.record.source.lines)]
+        split, read = held_out.raw.split, held_out.record.source.lines
+        self.blocks[split] = [block.record(read_pairs=read, tag=held_out.raw.tag)]
         write_texts(self._directory, split, *map(list, zip(*held_out.original, strict=True)))
 
     def write_train(
@@ -67,8 +68,13 @@ class Encoding:
                         self._append(block, packed, *part)
                         done += len(packed.kept)
                         yield Progress("encoding", done, total)
-                read = text.record.source.lines
-                blocks.append(block.record(read_pairs=read, weight=text.raw.weight))
+                blocks.append(
+                    block.record(
+                        read_pairs=text.record.source.lines,
+                        weight=text.raw.weight,
+                        tag=text.raw.tag,
+                    )
+                )
         yield Progress("encoding", total, total)
 
     def _append(

@@ -57,17 +57,36 @@ def compare(assignment: Assignment) -> Generator[Progress, None, Comparison]:
         hashes.append(tuple(map(sha256_of, raw.files)))
         done += raw.bytes
     found += _other_files(manifest.inputs, assignment.inputs, hashes)
+    found += _other_tags(manifest.inputs, assignment.inputs)
     if found:
         raise ConfigError(
             f"{path} holds a corpus made otherwise: {'; '.join(found)}",
             where="corpus.directory",
             fix=_FIX,
         )
+    _check_tags_are_known(path, manifest, assignment)
     yield from _verify(path, manifest)
     then = [block.weight for block in manifest.splits["train"].blocks]
     now = [raw.weight for raw in assignment.train]
     added = assignment.inputs[len(manifest.inputs) :]
     return Comparison(manifest, added, then != now[: len(then)])
+
+
+def _check_tags_are_known(path: Path, manifest: Manifest, assignment: Assignment) -> None:
+    for raw in assignment.train:
+        if raw.tag and raw.tag not in manifest.tags:
+            raise ConfigError(
+                f"the vocabulary of {path} has no tag {raw.tag}: its pieces are made already",
+                where=raw.where,
+                fix="prepare all the text in another corpus.directory; there "
+                f'`corpus.tags = ["{raw.tag}"]` makes room for sources to come',
+            )
+
+
+def _other_tags(then: list[Input], now: list[RawPair]) -> Iterator[str]:
+    for before, raw in zip(then, now, strict=False):
+        if before.tag != raw.tag:
+            yield f"the tag of {raw.source} was {before.tag!r}, now {raw.tag!r}"
 
 
 def _toml(value: Any) -> str:

@@ -1,7 +1,7 @@
 """The first pass: read every training file once, and keep what is worth it."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from unisono.prepare.judging import Judge, Judged
 from unisono.prepare.packing import Portion
 from unisono.prepare.progress import Progress
 from unisono.prepare.reasons import DUPLICATE, EXAMPLES, Drops, clipped
-from unisono.prepare.workers import working
+from unisono.workers import working
 
 
 @dataclass
@@ -63,7 +63,7 @@ def gather(
 
 
 def _clean_text(raw: RawPair, record: Input, judged: list[Judged]) -> CleanText:
-    portions = [Portion(j.text, np.ones(j.text.pairs, np.bool_)) for j in judged]
+    portions = [Portion(j.text, np.ones(j.text.pairs, np.bool_), raw.tag) for j in judged]
     return CleanText(raw, record, portions, [j.hashes for j in judged])
 
 
@@ -78,7 +78,7 @@ def _drop_duplicates(
     for text in texts:
         for index, portion in enumerate(text.portions):
             wanted = first[place : place + len(portion.wanted)]
-            text.portions[index] = Portion(portion.text, wanted)
+            text.portions[index] = replace(portion, wanted=wanted)
             place += len(wanted)
             repeated = np.flatnonzero(~wanted)
             count += len(repeated)

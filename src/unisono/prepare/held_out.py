@@ -10,6 +10,7 @@ from unisono.prepare.inputs import RawPair
 from unisono.prepare.lines import lines_of
 from unisono.prepare.reasons import EMPTY, Drops
 from unisono.text.normalise import Normalisation
+from unisono.text.tags import cut_tags
 
 # Shorter sentences ("Thank you very much.") recur by themselves, so that for them only the
 # same translation is a sign of overlap.
@@ -17,18 +18,26 @@ _TELLING_CHARACTERS = 30
 
 
 class HeldOut:
-    """The sentences of the validation and the test set, which training must not see."""
+    """The sentences of the validation and the test set, which training must not see.
 
-    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._pairs = set(pairs)
+    With or without tags before it, a sentence is the same.
+    """
+
+    def __init__(self, pairs: Iterable[tuple[str, str]], tags: Iterable[str] = ()) -> None:
+        self._tags = dict.fromkeys(tags, 0)
+        self._pairs = {(self._text(source), target) for source, target in pairs}
         self._sources = {s for s, _ in self._pairs if len(s) >= _TELLING_CHARACTERS}
         self._targets = {t for _, t in self._pairs if len(t) >= _TELLING_CHARACTERS}
 
     def overlaps(self, source: str, target: str) -> bool:
         """Say whether a training pair gives a held-out pair away."""
+        source = self._text(source)
         if source in self._sources or target in self._targets:
             return True
         return (source, target) in self._pairs
+
+    def _text(self, source: str) -> str:
+        return cut_tags(source, self._tags)[1] if self._tags else source
 
 
 @dataclass(frozen=True)

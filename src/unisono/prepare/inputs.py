@@ -25,6 +25,7 @@ class RawPair:
     target: Path
     columns: tuple[int, int] | None = None
     weight: float = 1.0
+    tag: str = ""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -76,6 +77,7 @@ def _raw_pair(split: str, number: int, where: str, pair: Pair) -> RawPair:
         Path(pair.tsv or pair.target),
         pair.columns if pair.tsv else None,
         pair.weight,
+        pair.tag,
     )
 
 

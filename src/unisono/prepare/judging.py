@@ -70,7 +70,10 @@ class Judge:
         source, target = list(compress(source, kept)), list(compress(target, kept))
         name = f"{chunk.raw.block}.{chunk.number:06}"
         text = write_spool(self._spool / name, source, target)
-        return Judged(text, hashes_of(source, target), drops.summary())
+        tag = chunk.raw.tag
+        # With another tag the same pair is another one.
+        tagged = [f"{tag} {line}" for line in source] if tag else source
+        return Judged(text, hashes_of(tagged, target), drops.summary())
 
     def _reason(self, source: str, target: str) -> str:
         if not source or not target:

@@ -67,20 +67,29 @@ class SampleWriter:
             file.write("".join(f"{line}\n" for line in side).encode("utf-8"))
 
 
+@dataclass(frozen=True)
+class Lesson:
+    """The file of a sample to learn one model from, and the tags it is to have besides."""
+
+    path: Path
+    tags: tuple[str, ...] = ()
+
+
 class Learner:
     """Learn one model of pieces from each file of a sample."""
 
     def __init__(self, settings: CorpusSettings) -> None:
         self._settings = settings
 
-    def __call__(self, path: Path) -> bytes:
+    def __call__(self, lesson: Lesson) -> bytes:
         """Return the model learnt from the lines of a file."""
-        with path.open("rb") as file:
+        with lesson.path.open("rb") as file:
             pieces = learn_pieces(
                 (line[:-1].decode("utf-8") for line in file),
                 size=self._settings.vocabulary,
                 character_coverage=self._settings.character_coverage,
                 pieces=self._settings.pieces,
                 byte_fallback=self._settings.byte_fallback,
+                tags=lesson.tags,
             )
         return pieces.model

@@ -24,10 +24,14 @@ UNKNOWN_SHOWN = 10
 
 @dataclass(frozen=True)
 class Portion:
-    """A chunk to be encoded, without the pairs that are not `wanted`."""
+    """A chunk to be encoded, without the pairs that are not `wanted`.
+
+    The `tag`, if there is one, goes in front of every source line.
+    """
 
     text: SpooledText
     wanted: NDArray[np.bool_]
+    tag: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class Pieces:
     kind: str
     directory: Path
     joint: bool
+    tags: tuple[str, ...] = ()
 
 
 class Packer:
@@ -68,7 +73,7 @@ class Packer:
         """Encode the wanted pairs and pack those whose lengths are right."""
         encoders = self._encoders = self._encoders or self._load()
         sides = [list(compress(side, portion.wanted)) for side in portion.text.read()]
-        ids = [encoder.encode(side) for encoder, side in zip(encoders, sides, strict=True)]
+        ids = [encoders[0].encode_source(sides[0], portion.tag), encoders[1].encode(sides[1])]
         lengths = [
             np.fromiter(map(len, side), np.int64, len(side)) // encoder.bytes_per_id
             for encoder, side in zip(encoders, ids, strict=True)
@@ -93,12 +98,16 @@ class Packer:
             drops.summary(),
             text_bytes(chain(*texts)),
             (unknown[0], unknown[1]),
-            [clipped(*pair) for pair in zip(*(t[:FIRST_PAIRS] for t in texts), strict=True)],
+            [
+                clipped(f"{portion.tag} {source}".strip(), target)
+                for source, target in zip(*(text[:FIRST_PAIRS] for text in texts), strict=True)
+            ],
         )
 
     def _load(self) -> tuple[LineEncoder, LineEncoder]:
+        pieces = self._pieces
         both = load_tokenizers(
-            self._pieces.kind, self._pieces.directory, joint=self._pieces.joint
+            pieces.kind, pieces.directory, joint=pieces.joint, tags=pieces.tags
         )
         source = LineEncoder(both.source)
         return source, source if both.joint else LineEncoder(both.target)

@@ -1,6 +1,6 @@
 """Where the pieces of a corpus come from: given as model files, or learnt from its text."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import wait
 from itertools import chain, islice
 from pathlib import Path
@@ -12,14 +12,14 @@ from unisono.errors import DataError
 from unisono.prepare.assignment import Assignment
 from unisono.prepare.gathering import CleanText
 from unisono.prepare.held_out import HeldOutSet
-from unisono.prepare.learning import Learner, SampleWriter
+from unisono.prepare.learning import Learner, Lesson, SampleWriter
 from unisono.prepare.packing import UNKNOWN_SHOWN
 from unisono.prepare.progress import Progress
 from unisono.prepare.words import LineEncoder
-from unisono.prepare.workers import working
 from unisono.text.load import load_tokenizer
 from unisono.text.sentence_pieces import SentencePieces
 from unisono.text.tokenizer import UNKNOWN_ID, Tokenizers
+from unisono.workers import working
 
 # Pieces learnt from the same text lack a character here and there, if told to; more than
 # that is a mistake, and pieces made for other text should not lack more than a few.
@@ -50,8 +50,10 @@ def given_models(settings: CorpusSettings) -> list[Path]:
     ]
 
 
-def load_given(settings: CorpusSettings) -> tuple[Tokenizers, Learning] | None:
-    """Load the pieces that are given, if any."""
+def load_given(
+    settings: CorpusSettings, tags: Sequence[str] = ()
+) -> tuple[Tokenizers, Learning] | None:
+    """Load the pieces that are given, if any; the source's must have `tags`."""
     models = given_models(settings)
     if not models:
         return None
@@ -62,7 +64,10 @@ def load_given(settings: CorpusSettings) -> tuple[Tokenizers, Learning] | None:
                 where=f"corpus.{name}",
                 fix=f'name a SentencePiece model, or set {name} = "" to learn one',
             )
-    tokenizers = [load_tokenizer(SentencePieces.kind, path) for path in models]
+    tokenizers = [
+        load_tokenizer(SentencePieces.kind, path, known)
+        for path, known in zip(models, (tags, ()), strict=False)
+    ]
     learning = Learning(algorithm="given", models=[sha256_of(path) for path in models])
     return Tokenizers(tokenizers[0], tokenizers[-1]), learning
 
@@ -78,12 +83,12 @@ def learn(
     sample, models = writer.sample(), []
     # A process of its own, whose memory is gone with it.
     with working(Learner(settings), min(assignment.workers, 1)) as workforce:
-        for path in sample.paths:
+        for path, tags in zip(sample.paths, (assignment.tags, ()), strict=False):
             yield Progress("learning pieces", 0, 0)
-            future = workforce.begin(path)
+            future = workforce.begin(Lesson(path, tags))
             while wait([future], _SECONDS_PER_LOOK).not_done:
                 yield Progress("learning pieces", 0, 0)
-            models.append(SentencePieces(workforce.finish(future)))
+            models.append(SentencePieces(workforce.finish(future), tags=tags))
             path.unlink()
     yield Progress("learning pieces", 1, 1)
     learning = Learning(algorithm=settings.pieces, lines=sample.lines)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from unisono.corpus.layout import id_type
 from unisono.corpus.writer import pack
+from unisono.text.tags import cut_all
 from unisono.text.tokenizer import UNKNOWN_ID, Tokenizer
 
 _REMEMBERED_WORDS = 300_000
@@ -36,6 +37,21 @@ class LineEncoder:
         words = [line.split(" ") for line in lines]
         ids_of = self._remember(words).__getitem__
         return [b"".join(map(ids_of, line)) for line in words]
+
+    def encode_source(self, lines: Sequence[str], tag: str = "") -> list[bytes]:
+        """Return the ids of source lines, the tags they begin with as one piece each.
+
+        With a `tag` it comes before them.
+        """
+        known = self._tokenizer.tags
+        if not known:
+            return self.encode(lines)
+        first = [known[tag]] if tag else []
+        tags, texts = cut_all(lines, known)
+        return [
+            np.array([*first, *ids], self._type).tobytes() + text
+            for ids, text in zip(tags, self.encode(texts), strict=True)
+        ]
 
     def ids(self, data: bytes) -> NDArray[Any]:
         """Return ids from their bytes."""

@@ -18,8 +18,24 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     time: float
 
 
+class MixedSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A source of the training set: an epoch takes each of its pairs so many `times`, and all
+    of them together make this `share` of it.
+    """
+
+    name: str
+    pairs: int
+    times: float
+    share: float
+    tag: str = ""
+
+
 class Started(Event, frozen=True, kw_only=True, tag="started"):
-    """A process joined the run. `step` is the last update already made: 0 for a new run."""
+    """A process joined the run. `step` is the last update already made: 0 for a new run.
+
+    `seconds` are those that the run had taken by then. `sources` says what an epoch is mixed
+    of, if there is more than one source.
+    """
 
     step: int
     rank: int
@@ -33,6 +49,8 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
     parameters: int
     updates_per_epoch: int
     checkpoint: str = ""
+    seconds: float = 0.0
+    sources: list[MixedSource] = []
 
 
 class StepTaken(Event, frozen=True, kw_only=True, tag="step"):
@@ -65,8 +83,19 @@ class StepTaken(Event, frozen=True, kw_only=True, tag="step"):
     skipped: bool = False
 
 
+class Sample(msgspec.Struct, frozen=True):
+    """One sentence of the validation set and what the model made of it."""
+
+    source: str
+    reference: str
+    translation: str
+
+
 class Validated(Event, frozen=True, kw_only=True, tag="validated"):
-    """One pass over the validation set. `bleu` is -1 when it was not asked for."""
+    """One pass over the validation set. `bleu` is -1 when it was not asked for.
+
+    Only the leading process has `samples`.
+    """
 
     step: int
     loss: float
@@ -77,6 +106,7 @@ class Validated(Event, frozen=True, kw_only=True, tag="validated"):
     seconds: float
     best: bool = False
     empty: int = 0
+    samples: tuple[Sample, ...] = ()
 
 
 class Saved(Event, frozen=True, kw_only=True, tag="saved"):
@@ -110,10 +140,14 @@ class RolledBack(Event, frozen=True, kw_only=True, tag="rolled_back"):
     number: int
 
     @property
+    def _place(self) -> str:
+        return f"step {self.to_step:,}" if self.to_step else "the start"
+
+    @property
     def message(self) -> str:
         """Return what happened, in a sentence."""
         return (
-            f"{self.reason}: went back to step {self.to_step:,}, with {self.rate_factor:g} of "
+            f"{self.reason}: went back to {self._place}, with {self.rate_factor:g} of "
             "the learning rate and the data that follow"
         )
 

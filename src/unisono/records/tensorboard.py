@@ -1,12 +1,15 @@
-"""The same numbers as the events, in TensorBoard's format, written live. No torch here."""
+"""The same numbers and samples as the events, in TensorBoard's format. No torch here."""
 
 from pathlib import Path
 
 from tensorboard.compat.proto.event_pb2 import Event as Record
-from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboard.compat.proto.types_pb2 import DT_STRING
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from unisono.records.events import AnyEvent, StepTaken, Tested, Validated
+from unisono.records.events import AnyEvent, Sample, StepTaken, Tested, Validated
 
 FLUSH_SECONDS = 5
 
@@ -23,6 +26,8 @@ class TensorBoardSink:
         if not numbers or not isinstance(event, StepTaken | Validated | Tested):
             return
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in numbers.items()]
+        if isinstance(event, Validated) and event.samples:
+            values.append(_table_of(event.samples))
         record = Record(wall_time=event.time, step=event.step, summary=Summary(value=values))
         self._writer.add_event(record)
 
@@ -50,3 +55,24 @@ def numbers_of(event: AnyEvent) -> dict[str, float]:
     if isinstance(event, Tested):
         return {"test/bleu": event.bleu}
     return {}
+
+
+def _table_of(samples: tuple[Sample, ...]) -> Summary.Value:
+    """Return the samples as a table in Markdown, which TensorBoard shows under Text."""
+    rows = [("source", "reference", "translation"), ("---", "---", "---")]
+    rows += [(_cell(s.source), _cell(s.reference), _cell(s.translation)) for s in samples]
+    text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    plugin = SummaryMetadata.PluginData(plugin_name="text")
+    return Summary.Value(
+        tag="eval/samples",
+        metadata=SummaryMetadata(plugin_data=plugin),
+        tensor=TensorProto(
+            dtype=DT_STRING,
+            tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)]),
+            string_val=[text.encode("utf-8")],
+        ),
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

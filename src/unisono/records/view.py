@@ -12,6 +12,7 @@ from unisono.records.events import (
     AnyEvent,
     Ended,
     RolledBack,
+    Sample,
     Saved,
     Started,
     StepTaken,
@@ -24,15 +25,6 @@ from unisono.records.layout import RunDirectory
 
 E = TypeVar("E", bound=AnyEvent)
 UNDONE = (StepTaken, Validated, Saved)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One sentence of the validation set and what the model made of it."""
-
-    source: str
-    reference: str
-    translation: str
 
 
 @dataclass(frozen=True)
@@ -103,7 +95,7 @@ def read_run(path: Path) -> RunView:
         warnings=tuple(_warnings(leader)),
         tests=tuple(_of(leader, Tested)),
         ends=tuple(_of(leader, Ended)),
-        samples=_read_samples(directory.samples),
+        samples=_samples(directory.samples, _of(leader, Validated)),
         seen=tuple(event.time for event in recorded.get(0, [])),
     )
 
@@ -151,6 +143,12 @@ def _read_json(path: Path) -> dict[str, Any]:
         return {}
     value = json.loads(path.read_text("utf-8"))
     return value if isinstance(value, dict) else {}
+
+
+def _samples(directory: Path, told: list[Validated]) -> dict[int, tuple[Sample, ...]]:
+    """Return the samples of the validations that stand."""
+    files = _read_samples(directory)  # all that older versions wrote
+    return {v.step: v.samples or files.get(v.step, ()) for v in told}
 
 
 def _read_samples(directory: Path) -> dict[int, tuple[Sample, ...]]:

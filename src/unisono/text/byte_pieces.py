@@ -1,6 +1,6 @@
 """A tokenizer that needs no learning: one piece per byte of UTF-8."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from unisono.text.tokenizer import END_ID
 
@@ -13,6 +13,7 @@ class BytePieces:
     kind = "bytes"
     size = _FIRST_BYTE + 256
     encodes_words_alone = False  # the space between words is a piece
+    tags: Mapping[str, int] = {}
     model = b"one piece per byte of UTF-8\n"
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:

@@ -1,5 +1,6 @@
 """Tokenizers by name."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from unisono.errors import DataError, suggest
@@ -10,7 +11,7 @@ from unisono.text.tokenizer import Tokenizer, Tokenizers, pieces_files
 KINDS = (SentencePieces.kind, BytePieces.kind)
 
 
-def load_tokenizer(kind: str, path: Path) -> Tokenizer:
+def load_tokenizer(kind: str, path: Path, tags: Sequence[str] = ()) -> Tokenizer:
     """Load the tokenizer of this kind from its model file."""
     if kind not in KINDS:
         raise DataError(
@@ -26,12 +27,14 @@ def load_tokenizer(kind: str, path: Path) -> Tokenizer:
         ) from error
     if kind == BytePieces.kind:
         return BytePieces()
-    return SentencePieces(model, where=str(path))
+    return SentencePieces(model, str(path), tags)
 
 
-def load_tokenizers(kind: str, directory: Path, *, joint: bool) -> Tokenizers:
-    """Load the tokenizers of this kind from the files in `directory`."""
+def load_tokenizers(
+    kind: str, directory: Path, *, joint: bool, tags: Sequence[str] = ()
+) -> Tokenizers:
+    """Load the tokenizers of this kind from the files in `directory`; the source has `tags`."""
     source_file, target_file = pieces_files(joint=joint)
-    source = load_tokenizer(kind, directory / source_file)
+    source = load_tokenizer(kind, directory / source_file, tags)
     target = source if joint else load_tokenizer(kind, directory / target_file)
     return Tokenizers(source, target)

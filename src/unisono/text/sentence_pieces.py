@@ -16,7 +16,14 @@ from typing import Literal
 import sentencepiece
 
 from unisono.errors import ConfigError, DataError
-from unisono.text.model_file import ModelFile, read_model_file
+from unisono.text.model_file import (
+    Kind,
+    ModelFile,
+    Piece,
+    read_model_file,
+    read_pieces,
+    with_controls,
+)
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID
 
 # The model file holds the number of threads, so it is fixed for the bytes to be the same
@@ -33,16 +40,21 @@ _NOTHING = -1  # the id of a special piece that a model does not have
 
 
 class SentencePieces:
-    """A learnt vocabulary of subwords. Characters it does not know decode as "⁇"."""
+    """A learnt vocabulary of subwords. Characters it does not know decode as "⁇".
+
+    `tags` are symbols of the model that are no text: what looks like one in a line is encoded
+    like any other text, and they decode as nothing.
+    """
 
     kind = "sentencepiece"
 
-    def __init__(self, model: bytes, where: str = "") -> None:
+    def __init__(self, model: bytes, where: str = "", tags: Sequence[str] = ()) -> None:
         self.model = model
-        self._processor, file = _load(model, where)
-        self.encodes_words_alone = _encodes_words_alone(self._processor, file)
+        self._processor, self.file = _load(model, where, tags)
+        self.encodes_words_alone = _encodes_words_alone(self._processor, self.file)
         theirs = _their_ids(self._processor)
         self.size = len(theirs)
+        self.tags = {tag: theirs.index(self._processor.piece_to_id(tag)) for tag in tags}
         # No table for a model that numbers its pieces as we do.
         self._theirs: list[int] = []
         self._ours: list[int] = []
@@ -67,6 +79,14 @@ class SentencePieces:
         lines: list[str] = self._processor.decode(pieces)
         return lines
 
+    def pieces(self) -> list[Piece]:
+        """Return what each id stands for; specials that the model lacks are empty controls."""
+        theirs = read_pieces(self.model)
+        return [
+            Piece("", 0.0, Kind.CONTROL) if i == _NOTHING else theirs[i]
+            for i in _their_ids(self._processor)
+        ]
+
 
 def learn_pieces(
     lines: Iterable[str],
@@ -75,11 +95,13 @@ def learn_pieces(
     character_coverage: float,
     pieces: Literal["bpe", "unigram"] = "bpe",
     byte_fallback: bool = False,
+    tags: Sequence[str] = (),
 ) -> SentencePieces:
     """Learn at most `size` pieces from normalised `lines`; the same lines, the same pieces.
 
     Text too poor for `size` pieces gives fewer. With `byte_fallback` 256 of the pieces are
     bytes, and characters that have no piece are spelled with them instead of being unknown.
+    The `tags` are pieces from the start.
     """
     model = io.BytesIO()
     try:
@@ -97,6 +119,7 @@ def learn_pieces(
             unk_id=UNKNOWN_ID,
             bos_id=BEGIN_ID,
             eos_id=END_ID,
+            user_defined_symbols=list(tags),
             unk_surface=_UNKNOWN_SURFACE,
             num_threads=_THREADS,
             minloglevel=_FATAL_ONLY,
@@ -108,7 +131,7 @@ def learn_pieces(
         if not needed:
             raise
         raise _too_few(size, int(needed[1]), byte_fallback) from error
-    return SentencePieces(model.getvalue())
+    return SentencePieces(model.getvalue(), tags=tags)
 
 
 def _counted(lines: Iterable[str]) -> Iterator[str]:
@@ -161,7 +184,9 @@ def _nothing_to_learn_from() -> DataError:
     )
 
 
-def _load(model: bytes, where: str) -> tuple[sentencepiece.SentencePieceProcessor, ModelFile]:
+def _load(
+    model: bytes, where: str, tags: Sequence[str]
+) -> tuple[sentencepiece.SentencePieceProcessor, ModelFile]:
     fix = "restore the file from a copy, or make the pieces again"
     if not model:
         raise DataError("the model of pieces is empty", where=where, fix=fix)
@@ -169,7 +194,24 @@ def _load(model: bytes, where: str) -> tuple[sentencepiece.SentencePieceProcesso
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
         raise DataError("not a SentencePiece model", where=where, fix=fix) from error
-    return processor, read_model_file(model, where, fix)
+    file = read_model_file(model, where, fix)
+    if tags:
+        _check_tags(model, where, tags)
+        changed = with_controls(model, tags)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=changed)
+    return processor, file
+
+
+def _check_tags(model: bytes, where: str, tags: Sequence[str]) -> None:
+    symbols = {p.text for p in read_pieces(model) if p.kind in (Kind.SYMBOL, Kind.CONTROL)}
+    for tag in tags:
+        if tag not in symbols:
+            raise DataError(
+                f"the model of pieces has no symbol {tag}",
+                where=where,
+                fix=f"learn it with `spm_train --user_defined_symbols={','.join(tags)}`, or "
+                "let Unisono learn the pieces",
+            )
 
 
 def _their_ids(processor: sentencepiece.SentencePieceProcessor) -> list[int]:

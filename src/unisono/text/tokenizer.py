@@ -1,6 +1,6 @@
 """What every tokenizer promises, and the four ids all of them share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,6 +32,10 @@ class Tokenizer(Protocol):
     @property
     def encodes_words_alone(self) -> bool:
         """Say whether a line is encoded as its words between spaces are, one by one."""
+
+    @property
+    def tags(self) -> Mapping[str, int]:
+        """Return the ids of the tags; none of them is in a line that was encoded."""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the ids of each line."""

@@ -74,6 +74,11 @@ def split(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, T
     return state, averages
 
 
+def averages_of(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return weights under the names of their averages: what these are before any update."""
+    return {name + SUFFIX: value for name, value in weights.items()}
+
+
 def weights_of(averages: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return averages under the names of the weights they are averages of."""
     return {name.removesuffix(SUFFIX): value for name, value in averages.items()}

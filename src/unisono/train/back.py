@@ -31,7 +31,7 @@ def save(
 def roll_back(
     keeper: Keeper, progress: Progress, reason: str
 ) -> Generator[AnyEvent, None, Progress]:
-    """Go back to the last good checkpoint; return where to go on, at a lower rate.
+    """Go back to the last good checkpoint, or the start; return where to go on, more slowly.
 
     This is saved at once, in the place of that checkpoint.
     """
@@ -39,7 +39,7 @@ def roll_back(
         raise RunError(
             f"the run diverged at step {progress.step} ({reason}), after {ROLL_BACKS} "
             f"roll-backs and at {progress.rate_factor:g} of its learning rate",
-            where=f"the last good checkpoint is {name_of(progress.guard.safe[0])}",
+            where=_last_good(progress.guard.safe[0]),
             fix="start a new run with a lower rate or a longer warm-up and `train.clip_norm "
             "= 1.0`; look for bad text in the corpus",
         )
@@ -54,3 +54,7 @@ def roll_back(
     )
     yield keeper.save(back)
     return back
+
+
+def _last_good(step: int) -> str:
+    return f"the last good checkpoint is {name_of(step)}" if step else "no checkpoint was good"

@@ -96,11 +96,14 @@ def prune(directory: Path, keep: int, needed: Collection[str]) -> None:
             _remove(directory / name)
 
 
-def discard(directory: Path, newer_than: str) -> None:
-    """Remove the checkpoints newer than `newer_than`: the run went back to before them."""
+def discard(directory: Path, newer_than: str = "") -> None:
+    """Remove the checkpoints newer than `newer_than`, or all: the run went back before them."""
     there = names(directory)
-    for name in there[: there.index(newer_than)]:
+    for name in there[: there.index(newer_than)] if newer_than else there:
         _remove(directory / name)
+    for pointer in ("latest", "best"):
+        if not (directory / pointed(directory, pointer)).is_dir():
+            (directory / pointer).unlink(missing_ok=True)
 
 
 def verify(path: Path) -> Manifest:

@@ -25,7 +25,7 @@ from unisono.records.layout import RunDirectory
 
 # What may change when a run is continued: none of it changes what an update does.
 MAY_DIFFER = {"run", "device", "sync", "validation", "checkpoint", "decoding", "data"}
-LIMITS = {"max_steps", "max_epochs", "max_time", "patience"}
+LIMITS = {"max_steps", "max_epochs", "max_time", "patience", "show_every_steps", "compile"}
 
 
 class Claim:
@@ -97,17 +97,24 @@ def check_made_as_told(settings: Settings, corpus: Corpus) -> None:
         )
 
 
-def _files_named(data: Data) -> list[tuple[str, str, str]]:
+def _files_named(data: Data) -> list[tuple[str, ...]]:
     held_out = [(name, p) for name, p in (("valid", data.valid), ("test", data.test)) if p]
     pairs = [*(("train", pair) for pair in data.train), *held_out]
     return sorted(
-        (split, Path(pair.tsv or pair.source).name, Path(pair.tsv or pair.target).name)
+        _named(split, Path(pair.tsv or pair.source), Path(pair.tsv or pair.target), pair.tag)
         for split, pair in pairs
     )
 
 
-def _files_of(manifest: Manifest) -> list[tuple[str, str, str]]:
-    return sorted((i.split, i.source.name, i.target.name) for i in manifest.inputs)
+def _files_of(manifest: Manifest) -> list[tuple[str, ...]]:
+    return sorted(
+        _named(i.split, Path(i.source.name), Path(i.target.name), i.tag)
+        for i in manifest.inputs
+    )
+
+
+def _named(split: str, source: Path, target: Path, tag: str) -> tuple[str, ...]:
+    return (split, source.name, target.name, *([tag] if tag else []))
 
 
 def _check_directory(directory: RunDirectory) -> None:

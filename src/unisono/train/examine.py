@@ -1,15 +1,16 @@
 """Validations and the final test: scores, samples, and the events that tell of them."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from unisono import atomic
 from unisono.comm.protocol import Comm
 from unisono.models.transformer import TransformerModel
-from unisono.records.events import Tested, Validated
+from unisono.records.events import Sample, Tested, Validated
 from unisono.records.layout import RunDirectory
 from unisono.score.bleu import score_bleu
+from unisono.train.compiling import Compiling
 from unisono.train.validate import (
     Examination,
     loss_per_token,
@@ -29,6 +30,7 @@ class Scores:
     sentences: int
     empty: int
     seconds: float
+    samples: tuple[Sample, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,21 +44,31 @@ class Examiner:
     test: Examination | None
     bleu: bool
     samples: int
+    compiling: Compiling = field(default_factory=Compiling)
 
     def validate(self, step: int) -> Scores:
-        """Score the model on the validation set; keep some translations for reading."""
+        """Score the model on the validation set; keep some translations for reading.
+
+        Without BLEU no more than those are translated.
+        """
+        with self.compiling.paused():
+            return self._validate(step)
+
+    def _validate(self, step: int) -> Scores:
         began = time.perf_counter()
         self.model.eval()
         losses = sentence_losses(self.model, self.valid, self.comm)
         loss, tokens = loss_per_token(losses, self.valid.split)
+        translated: list[str] = []
+        if self.bleu or self.samples:
+            wanted = None if self.bleu else self.samples
+            translated = translations(self.model, self.valid, self.comm, wanted)
         bleu, signature, empty = -1.0, "", 0
         if self.bleu:
-            translated = translations(self.model, self.valid, self.comm)
             scored = score_bleu(translated, self.valid.split.target_text())
             bleu, signature = scored.score, scored.signature
             empty = sum(not line for line in translated)
-            if self.comm.world.leads:
-                self._write_samples(step, translated)
+        samples = self._keep_samples(step, translated)
         self.model.train()
         return Scores(
             loss=loss,
@@ -66,6 +78,7 @@ class Examiner:
             sentences=len(self.valid.split),
             empty=empty,
             seconds=time.perf_counter() - began,
+            samples=samples,
         )
 
     def event(self, scores: Scores, step: int, *, best: bool) -> Validated:
@@ -81,6 +94,7 @@ class Examiner:
             seconds=scores.seconds,
             best=best,
             empty=scores.empty,
+            samples=scores.samples,
         )
 
     def score_test(self, step: int) -> Tested | None:
@@ -89,7 +103,8 @@ class Examiner:
             return None
         began = time.perf_counter()
         self.model.eval()
-        translated = translations(self.model, self.test, self.comm)
+        with self.compiling.paused():
+            translated = translations(self.model, self.test, self.comm)
         scored = score_bleu(translated, self.test.split.target_text())
         return Tested(
             time=time.time(),
@@ -100,17 +115,22 @@ class Examiner:
             seconds=time.perf_counter() - began,
         )
 
-    def _write_samples(self, step: int, translated: list[str]) -> None:
+    def _keep_samples(self, step: int, translated: list[str]) -> tuple[Sample, ...]:
+        """Write the first translations into a file; return them on the leading process."""
+        if not (self.samples and self.comm.world.leads):
+            return ()
         rows = zip(
             self.valid.split.source_text()[: self.samples],
             self.valid.split.target_text()[: self.samples],
             translated[: self.samples],
             strict=True,
         )
-        lines = ["\t".join(_one_line(cell) for cell in row) for row in rows]
+        samples = tuple(Sample(*(_one_line(cell) for cell in row)) for row in rows)
+        lines = [f"{s.source}\t{s.reference}\t{s.translation}\n" for s in samples]
         path = RunDirectory(self.run).sample(step)
         path.parent.mkdir(exist_ok=True)
-        atomic.write_text(path, "".join(f"{line}\n" for line in lines))
+        atomic.write_text(path, "".join(lines))
+        return samples
 
 
 def _one_line(text: str) -> str:

@@ -6,6 +6,9 @@ noise, by a fifth, and by half a nat, whichever is the most. The noise is measur
 differences of neighbouring losses before those, so that neither the fall of the loss at
 the start nor the rise itself counts as noise. The minimum is let up slowly: a loss that
 climbs a little over thousands of updates is a matter of the data.
+
+A run may also explode in its very first updates. So the first loss, that of a model which has
+learnt nothing, counts as a minimum, and twice of it is too much whatever the noise.
 """
 
 import math
@@ -19,6 +22,7 @@ WINDOW = 128
 EARLIEST = 2 * SMOOTH  # losses seen before anything is called a rise
 DEVIATIONS, SHARE, NATS = 6.0, 0.2, 0.5
 LEAK = 2000  # updates over which the minimum is forgotten
+CEILING = 2.0  # times the loss of the untrained model
 SKIPS = 10
 MARGIN = SMOOTH  # updates after which a rise that began before a save would have shown
 
@@ -31,12 +35,13 @@ class Guard(msgspec.Struct, frozen=True):
     """What has been seen of a run, and which of its checkpoints is known to be good.
 
     `safe` are the step of a checkpoint after which the run stayed calm for `MARGIN` updates,
-    and that of the best one as of then; 0 if there is none. `next_safe` are those of a newer
-    checkpoint that has yet to show it. None of them may be removed.
+    and that of the best one as of then; 0 is the start of the run. `next_safe` are those of a
+    newer checkpoint that has yet to show it. None of them may be removed.
     """
 
     losses: tuple[float, ...] = ()
     low: float = 0.0
+    untrained: float = 0.0
     skips: int = 0
     calm: int = 0
     safe: tuple[int, int] = (0, 0)
@@ -51,16 +56,18 @@ def observe(guard: Guard, step: int, loss: float, *, skipped: bool) -> tuple[Gua
     losses = (*guard.losses, loss)[-WINDOW:]
     smoothed = median(losses[-SMOOTH:])
     known = len(guard.losses) >= SMOOTH
-    low = min(smoothed, guard.low + (smoothed - guard.low) / LEAK) if known else smoothed
+    low = min(smoothed, guard.low + (smoothed - guard.low) / LEAK) if known else losses[0]
     rise = _allowed_rise(losses, low)
     guard = msgspec.structs.replace(
         guard,
         losses=losses,
         low=low,
+        untrained=guard.untrained if guard.losses else loss,
         skips=0,
         calm=guard.calm + 1 if smoothed <= low + rise / 2 else 0,
     )
-    if len(losses) >= EARLIEST and smoothed > low + rise:
+    too_high = smoothed > low + rise or 0 < CEILING * guard.untrained < smoothed
+    if len(losses) >= EARLIEST and too_high:
         return guard, f"the training loss rose from {low:.3f} to {smoothed:.3f}"
     return _with_proven(guard, step), ""
 

@@ -32,13 +32,16 @@ from unisono.records.layout import RunDirectory
 from unisono.records.recorder import Recorder
 from unisono.train.averages import Averages
 from unisono.train.claim import Claim, claim
+from unisono.train.compiling import Compiling, check_compiler
 from unisono.train.examine import Examiner
 from unisono.train.keeper import Found, Keeper
 from unisono.train.loop import Session, train
 from unisono.train.memory import keep_freed_memory
+from unisono.train.mixture import mixture
 from unisono.train.precision import Precision, check_precision, set_tf32
 from unisono.train.progress import Progress
 from unisono.train.randomness import set_randomness
+from unisono.train.sharing import uneven_shares
 from unisono.train.signals import Signals
 from unisono.train.step import Parts, warm_up
 from unisono.train.validate import Examination
@@ -73,6 +76,7 @@ def run_with(comm: Comm, settings: Settings) -> Iterator[AnyEvent]:
     )
     check_same(comm, _facts(settings, corpus))
     all_or_none(comm, lambda: check_precision(_precision(settings, comm)))
+    all_or_none(comm, lambda: check_compiler(_compiling(settings), comm.world.device))
     all_or_none(comm, lambda: _respelling(settings, corpus))  # refused here, if at all
     set_tf32(settings.train.tf32, comm.world.device)
     keep_freed_memory()
@@ -100,10 +104,14 @@ def _events(
 ) -> Iterator[AnyEvent]:
     session, model = _session(settings, corpus, comm, signals)
     found = session.keeper.restore()
-    yield _started(session, found, model)
-    for trouble in found.troubles:
+    started = _started(session, found, model)
+    yield msgspec.structs.replace(started, sources=mixture(corpus.manifest, session.stream))
+    uneven = uneven_shares(settings.batching, comm.world.size)
+    for trouble in (*found.troubles, *([uneven] if uneven else [])):
         yield Warned(time=time.time(), step=found.progress.step, message=trouble)
-    warm_up(session.parts.replica, nothing_to_learn().to(_device(comm)), session.parts.watch)
+    with session.examiner.compiling.paused():
+        nothing = nothing_to_learn().to(_device(comm))
+        warm_up(session.parts.replica, nothing, session.parts.watch)
     news = not RunDirectory(Path(settings.run)).bundle.is_dir()
     for event in train(session, found.progress):
         news = news or isinstance(event, StepTaken)
@@ -128,6 +136,7 @@ def _session(
     settings: Settings, corpus: Corpus, comm: Comm, signals: Signals
 ) -> tuple[Session, TransformerModel]:
     model = _fresh_model(settings, corpus).to(_device(comm))
+    _compiling(settings).prepare(model)
     optimizer = build_optimizer(settings.optimizer, model)
     directory = RunDirectory(Path(settings.run))
     averages = Averages(model.named_parameters(), settings.train.average)
@@ -191,6 +200,7 @@ def _examiner(
         test=test,
         bleu=validation.bleu,
         samples=validation.samples,
+        compiling=_compiling(settings),
     )
 
 
@@ -208,8 +218,9 @@ def _started(session: Session, found: Found, model: TransformerModel) -> Started
         threads=torch.get_num_threads(),
         strategy=session.settings.sync.strategy if world.size > 1 else "solo",
         parameters=sum(weight.numel() for weight in model.parameters()),
-        updates_per_epoch=session.stream.updates_per_epoch(),
+        updates_per_epoch=session.stream.updates_in(found.progress.epoch),
         checkpoint=found.name,
+        seconds=found.progress.seconds,
     )
 
 
@@ -265,6 +276,10 @@ def _devices() -> list[str]:
 
 def _device(comm: Comm) -> torch.device:
     return torch.device(comm.world.device)
+
+
+def _compiling(settings: Settings) -> Compiling:
+    return Compiling(settings.train.compile)
 
 
 def _precision(settings: Settings, comm: Comm) -> Precision:

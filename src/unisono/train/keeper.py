@@ -1,7 +1,7 @@
 """Saving and finding checkpoints, with the other processes looking on."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from unisono.comm.together import all_or_none, tensors_from_leader
 from unisono.errors import RunError
 from unisono.records.events import Saved, Warned
 from unisono.train import checkpoint, state
-from unisono.train.averages import Averages, split, weights_of
+from unisono.train.averages import Averages, averages_of, split, weights_of
 from unisono.train.progress import Progress, rolled_back
 
 FAILURES_ALLOWED = 3
@@ -40,9 +40,12 @@ class Keeper:
         model: nn.Module,
         optimizer: Optimizer,
         averages: Averages,
+        fresh: Callable[[], nn.Module],
     ) -> None:
+        """Keep the checkpoints of `model` and the others; `fresh` makes it as it began."""
         self._directory, self._keep, self._comm = directory, keep, comm
         self._model, self._optimizer, self._averages = model, optimizer, averages
+        self._fresh = fresh
         self._failures = 0
 
     def save(self, progress: Progress) -> Saved | Warned:
@@ -62,15 +65,15 @@ class Keeper:
     def restore(self) -> Found:
         """Put the newest sound checkpoint back into model and optimizer, if there is one."""
         found = all_or_none(self._comm, self._read_newest)
-        told = self._comm.gather_bytes(msgspec.json.encode(found.progress))[0]
-        progress = msgspec.json.decode(told, type=Progress)
-        if progress.step == 0:
+        told = self._comm.gather_bytes(msgspec.json.encode((found.name, found.progress)))[0]
+        name, progress = msgspec.json.decode(told, type=tuple[str, Progress])
+        if not name:
             return found
         self._spread()
-        return Found(progress, checkpoint.name_of(progress.step), found.troubles)
+        return Found(progress, name, found.troubles)
 
     def roll_back(self, progress: Progress) -> Progress:
-        """Put back the newest checkpoint known to be good; return where to go on.
+        """Put back the newest checkpoint known to be good, or the start; return where to go on.
 
         Newer checkpoints are removed. If the process is killed before the next save, the run
         goes on from that checkpoint and comes to the same roll-back again.
@@ -131,7 +134,7 @@ class Keeper:
             if name and there and checkpoint.pointed(self._directory, pointer) != name:
                 checkpoint.point(self._directory, pointer, name)
         guard = progress.guard
-        good = {checkpoint.name_of(step) for step in (*guard.safe, *guard.next_safe)}
+        good = {checkpoint.name_of(step) for step in (*guard.safe, *guard.next_safe) if step}
         checkpoint.prune(self._directory, self._keep, {best, *good})
 
     def _read_newest(self) -> Found:
@@ -148,6 +151,8 @@ class Keeper:
     def _read_good(self, up_to: int) -> Progress:
         if not self._comm.world.leads:
             return Progress()
+        if up_to == 0:
+            return self._begin_again()
         name, _ = checkpoint.newest(self._directory, up_to)
         if not name:
             raise RunError(
@@ -160,6 +165,17 @@ class Keeper:
         checkpoint.discard(self._directory, newer_than=name)
         self._tidy(progress)
         return progress
+
+    def _begin_again(self) -> Progress:
+        """Make everything as it was before the first update; remove what came of it.
+
+        This needs no checkpoint: the first weights follow from the seed.
+        """
+        checkpoint.discard(self._directory)
+        weights = state.model_tensors(self._fresh())
+        state.restore_model(self._model, weights, where="the start of the run")
+        self._restore_others(averages_of(weights), where="the start of the run")
+        return Progress()
 
     def _load(self, name: str) -> Progress:
         """Put the checkpoint `name` into model, optimizer and averages of this process."""

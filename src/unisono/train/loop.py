@@ -45,8 +45,7 @@ class Session:
 def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
     """Train from `progress` on until a limit is reached, yielding what happens."""
     settings, began = session.settings, time.time()
-    updates_in_epoch = session.stream.updates_per_epoch()
-    reason = end_of(progress, settings, updates_in_epoch)
+    reason = end_of(progress, settings, session.stream.updates_in(progress.epoch))
     works = session.stream.from_position(progress.epoch, progress.position)
     with closing(works):  # type: ignore[type-var]
         while not reason:
@@ -60,10 +59,10 @@ def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
             progress, diverged = _watched(session, progress, result)
             if diverged:
                 progress = yield from roll_back(session.keeper, progress, diverged)
-            reason = result.stop or end_of(progress, settings, updates_in_epoch)
+            reason = result.stop or end_of(progress, settings, work.updates_in_epoch)
             if reason or not diverged:
                 progress = yield from _due(session, progress, reason, result)
-            reason = reason or end_of(progress, settings, updates_in_epoch)
+            reason = reason or end_of(progress, settings, work.updates_in_epoch)
     seconds = time.time() - began
     yield Ended(time=time.time(), step=progress.step, reason=reason, seconds=seconds)
 
@@ -173,5 +172,4 @@ def _watched(session: Session, progress: Progress, result: StepResult) -> tuple[
             where="loss or gradient",
             fix="start a new run with a lower learning rate and `train.clip_norm = 1.0`",
         )
-    able = session.settings.train.guard and guard.safe[0]
-    return replace(progress, guard=guard), diverged if able else ""
+    return replace(progress, guard=guard), diverged if session.settings.train.guard else ""

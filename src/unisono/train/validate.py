@@ -2,7 +2,8 @@
 
 The split is cut into batches that do not depend on the number of processes, and every
 sentence's loss and translation travels to all: so each process knows the same scores, and
-they are the same however many took part.
+they are the same however many took part. Each process gets about as much work as any other,
+so that nobody waits for long.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 
 from unisono.batching.collate import collate
-from unisono.batching.plan import Indices, fill
+from unisono.batching.plan import END, Indices, Lengths, fill
 from unisono.comm.protocol import Comm
 from unisono.corpus.reader import Split
 from unisono.models.loss import token_losses
@@ -24,6 +25,8 @@ from unisono.translate.beam import search
 from unisono.translate.settings import Decoding
 
 V = TypeVar("V")
+
+ROWS_OF_A_STEP = 128  # rows whose work is as much as what a step of a search costs by itself
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,29 @@ class Examination:
     tokens_per_batch: int
     decoding: Decoding
 
-    def batches(self) -> list[Indices]:
-        """Return the batches, the same for any number of processes."""
-        lengths = self.split.source_lengths, self.split.target_lengths
-        longest = max(int(side.max()) + 1 for side in lengths)
-        return fill(*lengths, max(self.tokens_per_batch, longest))
+    def batches(self, sentences: int | None = None) -> list[Indices]:
+        """Return batches of all or the first `sentences`, for any number of processes."""
+        source, target = self._lengths(sentences)
+        longest = int(np.maximum(source, target).max()) + END
+        return fill(source, target, max(self.tokens_per_batch, longest))
+
+    def share(self, rank: int, size: int, sentences: int | None = None) -> list[Indices]:
+        """Return the batches of `rank` among `size`: like work for all, the longest first."""
+        source, target = self._lengths(sentences)
+        batches = self.batches(sentences)
+        steps = [int(np.maximum(source[b], target[b]).max()) + END for b in batches]
+        work = [n * (len(b) + ROWS_OF_A_STEP) for n, b in zip(steps, batches, strict=True)]
+        shares: list[list[Indices]] = [[] for _ in range(size)]
+        loads = [0] * size
+        for number in sorted(range(len(batches)), key=lambda n: -work[n]):
+            least = loads.index(min(loads))
+            shares[least].append(batches[number])
+            loads[least] += work[number]
+        return shares[rank]
+
+    def _lengths(self, sentences: int | None) -> tuple[Lengths, Lengths]:
+        split = self.split
+        return split.source_lengths[:sentences], split.target_lengths[:sentences]
 
 
 @torch.inference_mode()
@@ -48,7 +69,7 @@ def sentence_losses(
 ) -> list[float]:
     """Return -log p of every target sentence, in the order of the split."""
     mine: dict[int, float] = {}
-    for indices in examination.batches()[comm.world.rank :: comm.world.size]:
+    for indices in examination.share(comm.world.rank, comm.world.size):
         batch = collate(examination.split, indices).to(torch.device(comm.world.device))
         losses = token_losses(model, batch.source, batch.target_in, batch.target_out)
         mine.update(zip(indices.tolist(), losses.double().tolist(), strict=True))
@@ -56,16 +77,21 @@ def sentence_losses(
     return [found[index] for index in range(len(examination.split))]
 
 
-def translations(model: TransformerModel, examination: Examination, comm: Comm) -> list[str]:
-    """Return the model's translation of every source sentence, in the order of the split."""
+def translations(
+    model: TransformerModel,
+    examination: Examination,
+    comm: Comm,
+    sentences: int | None = None,
+) -> list[str]:
+    """Return the model's translations of all or the first `sentences`, in their order."""
     mine: dict[int, list[int]] = {}
-    for indices in examination.batches()[comm.world.rank :: comm.world.size]:
+    for indices in examination.share(comm.world.rank, comm.world.size, sentences):
         batch = collate(examination.split, indices).to(torch.device(comm.world.device))
-        found = search(model, batch.source, examination.decoding)
+        found = search([model], batch.source, examination.decoding)
         for index, hypotheses in zip(indices.tolist(), found, strict=True):
             mine[index] = list(hypotheses[0].ids)
     ids = _from_all(comm, mine, list[int])
-    return examination.tokenizer.decode([ids[i] for i in range(len(examination.split))])
+    return examination.tokenizer.decode([ids[index] for index in sorted(ids)])
 
 
 def loss_per_token(losses: Sequence[float], split: Split) -> tuple[float, int]:

@@ -9,15 +9,15 @@ the batch. What is found for a sentence does not depend on its neighbours.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from unisono.models.cache import DecoderCache
 from unisono.models.transformer import TransformerModel
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID
-from unisono.translate.best import best_per_row
+from unisono.translate.ensemble import NextWords, Reading, start_reading
 from unisono.translate.settings import Decoding
 
 
@@ -44,7 +44,7 @@ class _Beams:
 
     words: Tensor  # (R, T), begin first
     scores: Tensor  # (B, W), sums of log-probabilities, best first
-    cache: DecoderCache
+    reading: Reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,13 @@ class _Choice:
 
 @torch.inference_mode()
 def search(
-    model: TransformerModel, source: Tensor, decoding: Decoding
+    models: Sequence[TransformerModel], source: Tensor, decoding: Decoding
 ) -> list[list[Hypothesis]]:
     """Return, for each row of `source` (B, S), its hypotheses, best first, at least one.
 
-    Rows of `source` end with the end id and are padded to the right. The model must be in
-    evaluation mode. Only the first hypothesis is sure to be the best that the beams met:
-    a sentence is not searched on to improve the others.
+    Several models search as one, see `ensemble`. Rows of `source` end with the end id and are
+    padded to the right. The models must be in evaluation mode. Only the first hypothesis is
+    sure to be the best that the beams met: a sentence is not searched on to improve the others.
     """
     limits = _limits(source, decoding)
     sentences = [_Sentence(place, limit) for place, limit in enumerate(limits)]
@@ -73,18 +73,18 @@ def search(
     beams = _Beams(
         words=torch.full((len(limits), 1), BEGIN_ID, device=source.device),
         scores=torch.zeros(len(limits), 1, device=source.device),
-        cache=model.start(model.encode(source)),
+        reading=start_reading(models, source),
     )
     while sentences:
         length = beams.words.size(1) - 1
-        logits, cache = model.decode(beams.words[:, -1:], beams.cache)
+        best, reading = beams.reading.read(beams.words[:, -1], decoding.beam)
         at_limit = [length == sentence.limit for sentence in sentences]
-        choice = _choose(logits[:, 0], beams.scores, decoding.beam, at_limit)
+        choice = _choose(best, beams.scores, decoding.beam, at_limit)
         _collect(sentences, choice.ends, beams.words, decoding)
         going = _going(sentences, choice.scores[:, 0].tolist(), length, decoding)
         for sentence in sentences:
             found[sentence.place] = sentence.ended
-        beams = _advance(beams, choice, cache, going)
+        beams = _advance(beams, choice, reading, going)
         sentences = [sentences[index] for index in going]
     return [_best_first(ended, decoding.beam) for ended in found]
 
@@ -94,14 +94,11 @@ def _limits(source: Tensor, decoding: Decoding) -> list[int]:
     return [int(decoding.max_ratio * length) + decoding.max_extra for length in lengths]
 
 
-def _choose(logits: Tensor, scores: Tensor, width: int, at_limit: list[bool]) -> _Choice:
+def _choose(best: NextWords, scores: Tensor, width: int, at_limit: list[bool]) -> _Choice:
     """Return the `width` best ways to go on, and the ends that can compete with them."""
     sentences, before = scores.shape
-    logs = logits.log_softmax(1)
-    ends = scores + logs[:, END_ID].view(sentences, before)
-    logs[:, [PADDING_ID, BEGIN_ID, END_ID]] = -torch.inf
-    steps, words = best_per_row(logs, min(width, logs.size(1) - 3))  # (R, up to W)
-    totals = (scores.view(-1, 1) + steps).view(sentences, -1)
+    ends = scores + best.end.view(sentences, before)
+    totals = (scores.view(-1, 1) + best.logs).view(sentences, -1)
     if any(at_limit):
         totals[torch.tensor(at_limit, device=totals.device)] = -torch.inf
     going_on, choices = totals.topk(min(width, totals.size(1)))
@@ -110,8 +107,8 @@ def _choose(logits: Tensor, scores: Tensor, width: int, at_limit: list[bool]) ->
     worst = everything.topk(min(width, everything.size(1))).values[:, -1:]
     first_rows = torch.arange(0, sentences * before, before, device=scores.device)[:, None]
     return _Choice(
-        rows=choices // steps.size(1) + first_rows,
-        words=words.view(sentences, -1).gather(1, choices),
+        rows=choices // best.words.size(1) + first_rows,
+        words=best.words.view(sentences, -1).gather(1, choices),
         scores=going_on,
         ends=ends.masked_fill(ends < worst, -torch.inf),
     )
@@ -148,7 +145,7 @@ def _going(
     return going
 
 
-def _advance(beams: _Beams, choice: _Choice, cache: DecoderCache, going: list[int]) -> _Beams:
+def _advance(beams: _Beams, choice: _Choice, reading: Reading, going: list[int]) -> _Beams:
     """Return the beams of the sentences that go on, each with its next word."""
     rows, words, scores, kept = choice.rows, choice.words, choice.scores, None
     if len(going) < rows.size(0):
@@ -156,7 +153,7 @@ def _advance(beams: _Beams, choice: _Choice, cache: DecoderCache, going: list[in
         rows, words, scores = (part.index_select(0, kept) for part in (rows, words, scores))
     rows = rows.flatten()
     longer = torch.cat([beams.words.index_select(0, rows), words.view(-1, 1)], dim=1)
-    return _Beams(longer, scores, cache.select(rows, kept))
+    return _Beams(longer, scores, reading.select(rows, kept))
 
 
 def _penalty(length: int, decoding: Decoding) -> float:

@@ -5,16 +5,24 @@ Shapes: B sentences, S source positions.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 import torch
 from torch import Tensor
 
 from unisono.models.transformer import TransformerModel
 from unisono.text.normalise import Normalisation
+from unisono.text.tags import cut_all
 from unisono.text.tokenizer import END_ID, PADDING_ID, Tokenizers
 from unisono.translate.beam import search
 from unisono.translate.settings import Decoding
+from unisono.workers import AtOnce, Pool, working
+
+# Fewer are done before another process has begun.
+LINES_PER_WORKER = 50
+
+Ids = list[int]
+Workforce = AtOnce[list[Ids], list[Ids]] | Pool[list[Ids], list[Ids]]
 
 
 @dataclass(frozen=True)
@@ -27,16 +35,17 @@ class Translation:
 
 @dataclass(frozen=True, eq=False)
 class Translator:
-    """A model, its tokenizers and a way to search.
+    """A model or several that translate as one, their tokenizers and a way to search.
 
     Nothing is ever left out. A line of more than `max_pieces` pieces is cut into chunks of
     about the same length; each is translated by itself, and the results are joined. Choose
-    `max_pieces` no larger than the lengths the model was trained on.
+    `max_pieces` no larger than the lengths the models were trained on. The tags that a line
+    begins with count for each of its chunks.
 
     At most `tokens_per_batch` source positions, padding included, are translated at once.
     """
 
-    model: TransformerModel
+    models: Sequence[TransformerModel]
     tokenizers: Tokenizers
     decoding: Decoding = Decoding()
     normalisation: Normalisation = Normalisation()
@@ -52,54 +61,81 @@ class Translator:
 
     def translations(self, lines: Sequence[str]) -> list[Translation]:
         """Return what `translate` does, and in how many parts each line was translated."""
-        # A line that came by another way than a file may hold line feeds.
-        clean = self.normalisation([line.replace("\n", " ") for line in lines])
-        pieces = self.tokenizers.source.encode(clean)
-        chunks = [self._cut(ids) for ids in pieces]
-        flat = [chunk for line in chunks for chunk in line]
-        texts = iter(self.tokenizers.target.decode(self._translate_ids(flat)))
-        return [Translation(" ".join(islice(texts, len(c))), len(c)) for c in chunks]
+        return self._translated(lines, AtOnce(self._search))
 
     def translate_stream(
-        self, lines: Iterable[str], batch_lines: int = 1000
+        self, lines: Iterable[str], batch_lines: int = 1000, workers: int = 1
     ) -> Iterator[Translation]:
         """Yield the translation of each line, in order, reading `batch_lines` ahead.
 
         More lines at once are faster, because lines of about the same length are translated
-        together; fewer come out sooner.
+        together; fewer come out sooner. If there are enough lines, `workers` processes with
+        one thread each translate them, copies of this one that share the memory of the
+        models; so do not compute anything before. A single worker is this process.
         """
         remaining = iter(lines)
-        while batch := list(islice(remaining, batch_lines)):
-            yield from self.translations(batch)
+        batch = list(islice(remaining, batch_lines))
+        workers = min(workers, len(batch) // LINES_PER_WORKER)
+        alone = workers < 2
+        task = self._search if alone else self._search_on_one_thread
+        with working(task, 0 if alone else workers, "fork") as by:
+            while batch:
+                yield from self._translated(batch, by)
+                batch = list(islice(remaining, batch_lines))
 
-    def _cut(self, ids: list[int]) -> list[list[int]]:
-        """Return `ids` in as few chunks as needed; no ids, no chunk."""
-        count = -(-len(ids) // self.max_pieces)
+    def _translated(self, lines: Sequence[str], by: Workforce) -> list[Translation]:
+        # A line that came by another way than a file may hold line feeds.
+        clean = self.normalisation([line.replace("\n", " ") for line in lines])
+        tags, rest = cut_all(clean, self.tokenizers.source.tags)
+        pieces = self.tokenizers.source.encode(rest)
+        chunks = [self._cut(*line) for line in zip(tags, pieces, strict=True)]
+        flat = [chunk for line in chunks for chunk in line]
+        texts = iter(self.tokenizers.target.decode(self._translate_ids(flat, by)))
+        return [Translation(" ".join(islice(texts, len(c))), len(c)) for c in chunks]
+
+    def _cut(self, tags: Ids, ids: Ids) -> list[Ids]:
+        """Return `ids` in as few chunks as needed, each behind all `tags`; no ids, no chunk."""
+        count = -(-len(ids) // max(1, self.max_pieces - len(tags)))
         bounds = [len(ids) * index // count for index in range(count)] + [len(ids)]
-        return [ids[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+        return [tags + ids[start:end] for start, end in pairwise(bounds)]
 
-    def _translate_ids(self, sources: list[list[int]]) -> list[Sequence[int]]:
-        found: list[Sequence[int]] = [[] for _ in sources]
-        for places in self._batches([len(ids) + 1 for ids in sources]):
-            batch = _padded([sources[place] for place in places]).to(self.model.device)
-            hypotheses = search(self.model, batch, self.decoding)
-            for place, (best, *_) in zip(places, hypotheses, strict=True):
-                found[place] = best.ids
+    def _translate_ids(self, sources: list[Ids], by: Workforce) -> list[Ids]:
+        found: list[Ids] = [[] for _ in sources]
+        batches = list(self._batches([len(ids) + 1 for ids in sources], by.count))
+        results = by.results([sources[place] for place in places] for places in batches)
+        for places, translations in zip(batches, results, strict=True):
+            for place, ids in zip(places, translations, strict=True):
+                found[place] = ids
         return found
 
-    def _batches(self, lengths: list[int]) -> Iterator[list[int]]:
+    def _search(self, sources: list[Ids]) -> list[Ids]:
+        """Return the best translation of each of `sources`, which fit into one batch."""
+        batch = _padded(sources).to(self.models[0].device)
+        return [list(best.ids) for best, *_ in search(self.models, batch, self.decoding)]
+
+    def _search_on_one_thread(self, sources: list[Ids]) -> list[Ids]:
+        torch.set_num_threads(1)
+        return self._search(sources)
+
+    def _batches(self, lengths: list[int], workers: int = 1) -> Iterator[list[int]]:
         """Yield places of sentences of about the same length, the longest first.
 
-        If memory does not suffice, the first batch shows it.
+        If memory does not suffice, the first batch shows it. For several workers the batches
+        become smaller towards the end, so that all are done at about the same time.
         """
         order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+        left = sum(lengths)
         while order:
-            count = max(1, self.tokens_per_batch // lengths[order[0]])
+            budget = self.tokens_per_batch
+            if workers > 1:
+                budget = min(budget, max(left // (2 * workers), budget // 8))
+            count = max(1, budget // lengths[order[0]])
+            left -= sum(lengths[place] for place in order[:count])
             yield order[:count]
             order = order[count:]
 
 
-def _padded(sources: list[list[int]]) -> Tensor:
+def _padded(sources: list[Ids]) -> Tensor:
     longest = max(len(ids) for ids in sources) + 1
     rows = [ids + [END_ID] + [PADDING_ID] * (longest - 1 - len(ids)) for ids in sources]
     return torch.tensor(rows)  # (B, S)

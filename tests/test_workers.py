@@ -2,20 +2,26 @@ import multiprocessing
 import os
 import signal
 import time
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkProcess, SpawnProcess
 
 import pytest
 
 from unisono.errors import DataError
-from unisono.prepare.workers import working
+from unisono.workers import working
 
 pytestmark = pytest.mark.ranks
+KINDS = {"spawn": SpawnProcess, "fork": ForkProcess}
 
 
-def workers():
+@pytest.fixture(params=KINDS)
+def start(request):
+    return request.param
+
+
+def workers(start):
     """Return our own processes: tests of other parts may keep some too."""
     children = multiprocessing.active_children()
-    return [child for child in children if isinstance(child, SpawnProcess)]
+    return [child for child in children if isinstance(child, KINDS[start])]
 
 
 def square(number):
@@ -40,14 +46,15 @@ def sleep_long(number):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_results_come_in_the_order_of_the_items(workers):
-    with working(square, workers) as workforce:
+def test_results_come_in_the_order_of_the_items(workers, start):
+    with working(square, workers, start) as workforce:
+        assert workforce.count == max(1, workers)
         results = list(workforce.results(range(40)))
     assert [result for result, _ in results] == [number * number for number in range(40)]
     assert len({process for _, process in results} - {os.getpid()}) == workers
 
 
-def test_only_a_few_items_are_in_work():
+def test_only_a_few_items_are_in_work(start):
     taken = []
 
     def items():
@@ -55,34 +62,40 @@ def test_only_a_few_items_are_in_work():
             taken.append(number)
             yield number
 
-    with working(square, 2) as workforce:
+    with working(square, 2, start) as workforce:
         for count, _ in enumerate(workforce.results(items()), start=1):
             assert len(taken) - count <= 4
 
 
-def test_an_error_comes_through_as_it_was_and_nobody_works_on():
+def test_an_error_comes_through_as_it_was_and_nobody_works_on(start):
     with (
         pytest.raises(DataError) as caught,
-        working(fail_at_five, 2) as workforce,
+        working(fail_at_five, 2, start) as workforce,
     ):
         list(workforce.results(range(1000)))
     assert (caught.value.what, caught.value.where) == ("five", "at 5")
     assert str(caught.value).endswith("fix:   leave it out")
-    assert workers() == []
+    assert workers(start) == []
 
 
-def test_a_worker_that_was_killed_is_told_without_a_traceback():
+def test_a_worker_that_was_killed_is_told_without_a_traceback(start):
     with (
         pytest.raises(DataError, match="a worker was killed by signal 9, probably .* memory"),
-        working(die_at_five, 2) as workforce,
+        working(die_at_five, 2, start) as workforce,
     ):
         list(workforce.results(range(1000)))
-    assert workers() == []
+    assert workers(start) == []
 
 
-def test_leaving_ends_work_that_would_take_long():
-    with pytest.raises(KeyboardInterrupt), working(sleep_long, 2) as workforce:
+def test_leaving_ends_work_that_would_take_long(start):
+    with pytest.raises(KeyboardInterrupt), working(sleep_long, 2, start) as workforce:
         workforce.begin(1)
         workforce.begin(2)
         raise KeyboardInterrupt
-    assert workers() == []
+    assert workers(start) == []
+
+
+def test_forked_workers_have_what_this_process_has_in_memory():
+    known = {"seven": 7}
+    with working(lambda name: known[name], 2, "fork") as workforce:
+        assert list(workforce.results(["seven", "seven"])) == [7, 7]

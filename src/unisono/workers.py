@@ -16,16 +16,21 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from unisono.errors import DataError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+# "spawn": new processes, to which the task is sent. "fork": copies of this one, which has
+# what the task needs in memory; it must not have begun to compute on several threads.
+Start = Literal["spawn", "fork"]
 
 
 class AtOnce(Generic[Item, Result]):
     """This process, one item after the other."""
+
+    count = 1
 
     def __init__(self, task: Callable[[Item], Result]) -> None:
         self._task = task
@@ -48,12 +53,13 @@ class AtOnce(Generic[Item, Result]):
 class Pool(Generic[Item, Result]):
     """Other processes, each with its own copy of the task."""
 
-    def __init__(self, task: Callable[[Item], Result], count: int) -> None:
+    def __init__(self, task: Callable[[Item], Result], count: int, start: Start) -> None:
+        self.count = count
         self._in_work = count + 2
         self._children: dict[int, BaseProcess] = {}
         self._before = {child.pid for child in multiprocessing.active_children()}
         self._executor = ProcessPoolExecutor(
-            count, multiprocessing.get_context("spawn"), _start, (task,)
+            count, multiprocessing.get_context(start), _start, (task,)
         )
 
     def results(self, items: Iterable[Item]) -> Iterator[Result]:
@@ -114,13 +120,13 @@ class Pool(Generic[Item, Result]):
 
 @contextmanager
 def working(
-    task: Callable[[Item], Result], workers: int
+    task: Callable[[Item], Result], workers: int, start: Start = "spawn"
 ) -> Iterator[AtOnce[Item, Result] | Pool[Item, Result]]:
     """Yield `workers` other processes that do `task`; if none, this one does it itself."""
     if not workers:
         yield AtOnce(task)
         return
-    pool = Pool(task, workers)
+    pool = Pool(task, workers, start)
     try:
         yield pool
     except BaseException:

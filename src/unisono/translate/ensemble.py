@@ -1,0 +1,90 @@
+"""Several models that translate as one: what word comes next is the mean of their opinions.
+
+Shapes: B sentences, R target rows, S source positions, D model width, V vocabulary, N best
+words of a row.
+
+The models read the same words. They may differ in everything but the vocabularies; a single
+model is an ensemble of one.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from unisono.models.cache import DecoderCache
+from unisono.models.output import Output
+from unisono.models.product import multiply
+from unisono.models.transformer import TransformerModel
+from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID
+from unisono.translate.best import best_per_row
+
+# Logits are by far the largest tensors of a search. They are made so many at a time, and
+# always in the same place: new memory costs more than what is done in it.
+LOGITS_AT_ONCE = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class NextWords:
+    """The words that can best come next in each row, and the end."""
+
+    words: Tensor  # (R, N), best first; never padding, begin or end
+    logs: Tensor  # (R, N), their log-probabilities
+    end: Tensor  # (R,), the log-probability of the end
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Target rows that the models have read up to the same place."""
+
+    models: Sequence[TransformerModel]
+    caches: tuple[DecoderCache, ...]
+    places: Tensor  # (models, some rows, V), where logits are made
+
+    def read(self, words: Tensor, count: int) -> tuple[NextWords, Self]:
+        """Read the next word of each row (R,); return the `count` best to come after it."""
+        both = [
+            model.read(words[:, None], cache)
+            for model, cache in zip(self.models, self.caches, strict=True)
+        ]
+        outputs = [model.output for model in self.models]
+        rows = self.places.size(1)
+        parts = [
+            _best(_mean_logs(outputs, states, self.places), count)
+            for states in zip(*(states[:, 0].split(rows) for states, _ in both), strict=True)
+        ]
+        best = NextWords(*(torch.cat(part) for part in zip(*parts, strict=True)))
+        return best, replace(self, caches=tuple(cache for _, cache in both))
+
+    def select(self, rows: Tensor, sentences: Tensor | None) -> Self:
+        """Keep these rows, as `DecoderCache.select` does."""
+        return replace(self, caches=tuple(c.select(rows, sentences) for c in self.caches))
+
+
+def start_reading(models: Sequence[TransformerModel], source: Tensor) -> Reading:
+    """Return targets without a word, one for each row of `source` (B, S)."""
+    caches = tuple(model.start(model.encode(source)) for model in models)
+    vocabulary = models[0].vocabulary
+    rows = max(1, LOGITS_AT_ONCE // vocabulary)
+    matrix = models[0].output.matrix
+    return Reading(models, caches, matrix.new_empty(len(models), rows, vocabulary))
+
+
+def _mean_logs(outputs: list[Output], states: tuple[Tensor, ...], places: Tensor) -> Tensor:
+    """Return the logarithms (R, V) of the mean of the models' probabilities."""
+    rows = states[0].size(0)
+    logs = places[:, :rows]
+    for output, state, place in zip(outputs, states, logs, strict=True):
+        multiply(state, output.matrix[: output.vocabulary].t(), out=place)
+        torch.log_softmax(place, 1, out=place)
+    return logs[0] if len(outputs) == 1 else logs.logsumexp(0) - math.log(len(outputs))
+
+
+def _best(logs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    end = logs[:, END_ID].clone()
+    logs[:, [PADDING_ID, BEGIN_ID, END_ID]] = -torch.inf
+    best, words = best_per_row(logs, min(count, logs.size(1) - 3))
+    return words, best, end

@@ -1,0 +1,102 @@
+"""Validation is shared out evenly, gives the same on any number of processes, shows samples."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from support.tiny import tiny_settings
+from train.test_resume import link_corpus
+from unisono.comm.solo import Solo
+from unisono.corpus.reader import open_corpus
+from unisono.records.events import RolledBack, Validated, to_line
+from unisono.records.layout import RunDirectory
+from unisono.records.view import read_run
+from unisono.train.job import run_with
+from unisono.train.validate import ROWS_OF_A_STEP, Examination
+from unisono.translate.settings import Decoding
+
+
+@pytest.fixture
+def examination(corpus_home):
+    corpus = open_corpus(corpus_home / "corpus")
+    tokenizer = corpus.tokenizers().target
+    return Examination(corpus.split("train"), tokenizer, 150, Decoding())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 1000])
+def test_every_sentence_is_in_exactly_one_share(examination, size):
+    shares = [examination.share(rank, size) for rank in range(size)]
+    found = [index for share in shares for batch in share for index in batch.tolist()]
+    assert sorted(found) == list(range(len(examination.split)))
+
+
+def test_batches_do_not_depend_on_the_number_of_processes(examination):
+    alone = {tuple(batch.tolist()) for batch in examination.batches()}
+    shares = [examination.share(rank, 3) for rank in range(3)]
+    assert {tuple(batch.tolist()) for share in shares for batch in share} == alone
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_no_process_has_more_work_than_another_by_more_than_a_batch(examination, size):
+    split = examination.split
+    longer = np.maximum(split.source_lengths, split.target_lengths) + 1
+
+    def work(batch):
+        return int(longer[batch].max()) * (len(batch) + ROWS_OF_A_STEP)
+
+    loads = [sum(map(work, examination.share(rank, size))) for rank in range(size)]
+    assert max(loads) - min(loads) <= min(work(batch) for batch in examination.batches())
+
+
+def train(comm, home, run, bleu, samples=4):
+    torch.set_num_threads(1)
+    settings = tiny_settings(
+        Path(home),
+        run,
+        schedule={"name": "constant", "peak": 0.05},
+        train={"max_steps": 24},
+        validation={"every_steps": 12, "bleu": bleu, "samples": samples},
+    )
+    events = list(run_with(comm, settings))
+    return [event for event in events if isinstance(event, Validated)]
+
+
+def test_there_are_samples_at_every_validation_with_bleu_or_without(corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    with_bleu, without = (train(Solo(), home, str(bleu), bleu) for bleu in (True, False))
+    sources = (home / "text" / "valid.en").read_text().splitlines()
+    for one, other in zip(with_bleu, without, strict=True):
+        assert one.samples == other.samples
+        assert [sample.source for sample in one.samples] == sources[:4]
+        assert (one.bleu >= 0, other.bleu) == (True, -1.0)
+    assert with_bleu[0].samples != with_bleu[1].samples
+    view = read_run(home / "False")
+    assert view.samples == {event.step: event.samples for event in without}
+    file = RunDirectory(home / "False").sample(24).read_text().splitlines()
+    assert file[0].split("\t")[2] == without[1].samples[0].translation
+
+
+def test_no_samples_are_made_if_none_are_wanted(corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    assert [v.samples for v in train(Solo(), home, "run", False, samples=0)] == [(), ()]
+    assert not (home / "run" / "samples").exists()
+
+
+@pytest.mark.ranks
+def test_the_leading_process_tells_what_all_have_translated(ranks, corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    alone = train(Solo(), home, "alone", False, samples=11)
+    leader, *others = ranks.run(train, str(home), "many", False, 11)
+    assert [v.samples for v in leader] == [v.samples for v in alone]
+    assert all(v.samples == () for other in others for v in other)
+
+
+def test_samples_of_weights_that_were_given_up_are_not_shown(corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    train(Solo(), home, "run", False)
+    back = RolledBack(time=0.0, step=24, to_step=15, reason="", rate_factor=0.5, number=1)
+    with RunDirectory(home / "run").events(0).open("ab") as file:
+        file.write(to_line(back) + b"\n")
+    assert list(read_run(home / "run").samples) == [12]
