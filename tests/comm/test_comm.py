@@ -1,28 +1,30 @@
 import pytest
 import torch
 
-from unisono.comm.join import world_from
+from unisono.comm.join import variables_of, world_at
+from unisono.comm.place import Place
 from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
 from unisono.comm.together import all_or_none, check_same, tensors_from_leader
-from unisono.errors import ConfigError, DataError, DismissedError, RunError
+from unisono.errors import DataError, DismissedError, RunError
 
 
-def test_alone_without_variables():
-    assert world_from({"HOME": "x"}, "cpu") == World()
-    assert world_from({}, "cuda").device == "cuda:0"
+def test_a_place_has_a_device_of_its_own():
+    place = Place("torchrun", rank=3, size=4, local_rank=1, local_size=2)
+    assert world_at(place, "cuda") == World(3, 4, 1, 2, "cuda:1")
+    assert not world_at(place, "cpu").leads
+    assert world_at(Place(), "cpu") == World()
 
 
-def test_torchruns_variables_say_who_we_are():
-    given = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
-    given |= {"MASTER_ADDR": "a", "MASTER_PORT": "1"}
-    assert world_from(given, "cuda") == World(3, 4, 1, 2, "cuda:1")
-    assert not world_from(given, "cpu").leads
-
-
-def test_half_a_set_of_variables_is_refused():
-    with pytest.raises(ConfigError, match="LOCAL_RANK"):
-        world_from({"RANK": "0", "WORLD_SIZE": "2"}, "cpu")
+def test_torch_is_told_what_it_reads_whoever_started_us():
+    place = Place("Open MPI", rank=1, size=2, local_rank=1, local_size=2)
+    told = variables_of(place, "10.0.0.1", 20_001)
+    assert told == {
+        "RANK": "1",
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "10.0.0.1",
+        "MASTER_PORT": "20001",
+    }
 
 
 def say(comm):

@@ -1,37 +1,35 @@
-"""Join the processes that torchrun started, or stand alone if it started none."""
+"""Join the processes that a launcher started, or stand alone if none did."""
 
 import ctypes
 import os
 import signal
-from collections.abc import Mapping
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
 from unisono.comm.group import Group
+from unisono.comm.place import Place, meeting_point, place_from
 from unisono.comm.protocol import Comm, World
+from unisono.comm.slurm import first_slurm_host
 from unisono.comm.solo import Solo
 from unisono.errors import ConfigError
 
-VARIABLES = (
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-)
 PR_SET_PDEATHSIG = 1
 
 
 def join(device: str, timeout_seconds: float) -> Comm:
     """Return the communicator of this process; `device` is "auto", "cpu" or "cuda"."""
-    world = world_from(os.environ, pick_device(device))
+    place = place_from(os.environ)
+    world = world_at(place, pick_device(device))
     use_device(world)
-    if world.size == 1 and "MASTER_ADDR" not in os.environ:
+    if world.size == 1 and not place.address:
         return Solo(world)
     die_with_parent()
+    os.environ.update(variables_of(place, *meeting_point(place, first_slurm_host)))
+    if place.local_size == place.size:
+        # One machine: gradients need not leave it, whatever its host name resolves to.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     backend = "nccl" if world.device.startswith("cuda") else "gloo"
     dist.init_process_group(
         backend, init_method="env://", timeout=timedelta(seconds=timeout_seconds)
@@ -39,21 +37,20 @@ def join(device: str, timeout_seconds: float) -> Comm:
     return Group(world)
 
 
-def world_from(variables: Mapping[str, str], device: str) -> World:
-    """Read this process's place from torchrun's environment variables."""
-    present = [name for name in VARIABLES if name in variables]
-    if "RANK" not in present and "WORLD_SIZE" not in present:
-        return World(device=f"{device}:0" if device == "cuda" else device)
-    missing = [name for name in VARIABLES if name not in variables]
-    if missing:
-        raise ConfigError(
-            f"{', '.join(present)} set, but not {', '.join(missing)}",
-            where="environment variables",
-            fix="start with torchrun or `unisono launch`, or unset them to run alone",
-        )
-    rank, size, local_rank, local_size = (int(variables[name]) for name in VARIABLES[:4])
-    place = f"cuda:{local_rank}" if device == "cuda" else device
-    return World(rank, size, local_rank, local_size, place)
+def world_at(place: Place, device: str) -> World:
+    """Return the world as `place` says, on this process's own device."""
+    mine = f"cuda:{place.local_rank}" if device == "cuda" else device
+    return World(place.rank, place.size, place.local_rank, place.local_size, mine)
+
+
+def variables_of(place: Place, address: str, port: int) -> dict[str, str]:
+    """Return what torch reads, whoever started this process."""
+    return {
+        "RANK": str(place.rank),
+        "WORLD_SIZE": str(place.size),
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(port),
+    }
 
 
 def pick_device(wanted: str) -> str:

@@ -1,0 +1,208 @@
+"""Which process this is, as its launcher says in environment variables. No torch here.
+
+Every launcher has names of its own for the same five numbers. The innermost one counts:
+torchrun, then mpirun, then Slurm's srun, which may have started either of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from unisono.errors import ConfigError
+
+Variables = Mapping[str, str]
+
+FIX = "start with torchrun, mpirun, srun or `unisono launch`, or unset them to run alone"
+FIRST_PORT, PORTS = 20_000, 12_000  # below those that the kernel hands out by itself
+
+
+@dataclass(frozen=True)
+class Place:
+    """A process among those of a run. An empty address: the launcher did not name one."""
+
+    launcher: str = "alone"
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    job: str = ""
+    hosts: str = ""
+    address: str = ""
+    port: int = 0
+
+
+@dataclass(frozen=True)
+class _Launcher:
+    """The names a launcher has for rank, size, rank on the machine, size on the machine."""
+
+    name: str
+    rank: str
+    size: str
+    local_rank: str
+    local_size: str
+    job: tuple[str, ...] = ()
+    hosts: str = ""
+
+
+_TORCHRUN = _Launcher("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+_OTHERS = (
+    _Launcher(
+        "Open MPI",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        job=("PMIX_NAMESPACE",),
+    ),
+    _Launcher(
+        "MVAPICH",
+        "MV2_COMM_WORLD_RANK",
+        "MV2_COMM_WORLD_SIZE",
+        "MV2_COMM_WORLD_LOCAL_RANK",
+        "MV2_COMM_WORLD_LOCAL_SIZE",
+    ),
+    _Launcher(
+        "MPICH",
+        "PMI_RANK",
+        "PMI_SIZE",
+        "MPI_LOCALRANKID",
+        "MPI_LOCALNRANKS",
+    ),
+    _Launcher(
+        "Slurm",
+        "SLURM_PROCID",
+        "SLURM_NTASKS",
+        "SLURM_LOCALID",
+        "",  # told by SLURM_TASKS_PER_NODE and SLURM_NODEID
+        job=("SLURM_JOB_ID", "SLURM_STEP_ID"),
+        hosts="SLURM_STEP_NODELIST",
+    ),
+)
+
+
+def place_from(variables: Variables) -> Place:
+    """Return this process's place; contradictions and halves are errors that show both."""
+    others = [launcher for launcher in _OTHERS if _started_by(launcher, variables)]
+    by_torchrun = [name for name in _names(_TORCHRUN) if name in variables]
+    if "TORCHELASTIC_RUN_ID" in variables:
+        return _read(_TORCHRUN, variables)
+    if "RANK" in by_torchrun or "WORLD_SIZE" in by_torchrun:
+        if not others and "LOCAL_RANK" not in variables:
+            raise _half(by_torchrun, [n for n in _names(_TORCHRUN) if n not in variables])
+        if others:
+            _check_agreement(variables, others[0])
+            return _read(others[0], variables)
+        return _read(_TORCHRUN, variables)
+    return _read(others[0], variables) if others else Place()
+
+
+def _started_by(launcher: _Launcher, variables: Variables) -> bool:
+    if launcher.rank not in variables:
+        return False
+    # A shell inside a Slurm job has its variables, too; a process that srun started has a step.
+    return launcher.name != "Slurm" or variables.get("SLURM_STEP_ID", "").isdigit()
+
+
+def _names(launcher: _Launcher) -> tuple[str, ...]:
+    names = launcher.rank, launcher.size, launcher.local_rank, launcher.local_size
+    return tuple(name for name in names if name)
+
+
+def _read(launcher: _Launcher, variables: Variables) -> Place:
+    names = _names(launcher)
+    missing = [name for name in names if name not in variables]
+    if missing:
+        raise _half([name for name in names if name in variables], missing)
+    rank, size, local_rank = (_number(variables, name) for name in names[:3])
+    local_size = (
+        _number(variables, launcher.local_size)
+        if launcher.local_size
+        else _tasks_here(variables, size)
+    )
+    place = Place(
+        launcher.name,
+        rank,
+        size,
+        local_rank,
+        local_size,
+        job=".".join(variables.get(name, "") for name in launcher.job).strip("."),
+        hosts=variables.get(launcher.hosts, ""),
+        address=variables.get("MASTER_ADDR", ""),
+        port=_number(variables, "MASTER_PORT") if "MASTER_PORT" in variables else 0,
+    )
+    _check_range(place, names)
+    return place
+
+
+def _number(variables: Variables, name: str) -> int:
+    try:
+        return int(variables[name])
+    except ValueError:
+        raise ConfigError(
+            f"{name} is {variables[name]!r}, which is not a number",
+            where="environment variables",
+            fix=FIX,
+        ) from None
+
+
+def _tasks_here(variables: Variables, size: int) -> int:
+    """Return how many tasks Slurm started on this node: "2(x3),1" is 2, 2, 2, 1."""
+    text = variables.get("SLURM_STEP_TASKS_PER_NODE", variables.get("SLURM_TASKS_PER_NODE", ""))
+    counts: list[int] = []
+    for part in filter(None, text.split(",")):
+        count, _, times = part.partition("(x")
+        counts += [int(count)] * int(times.rstrip(")") or 1)
+    node = int(variables.get("SLURM_NODEID", "0"))
+    return counts[node] if node < len(counts) else size
+
+
+def _check_range(place: Place, names: Sequence[str]) -> None:
+    right = 0 <= place.rank < place.size and 0 <= place.local_rank < place.local_size
+    if not right or place.local_size > place.size:
+        raise ConfigError(
+            f"process {place.rank} of {place.size}, {place.local_rank} of {place.local_size} "
+            "on this machine, cannot be",
+            where=f"environment variables {', '.join(names)}",
+            fix=FIX,
+        )
+
+
+def _check_agreement(variables: Variables, launcher: _Launcher) -> None:
+    pairs = ("RANK", launcher.rank), ("WORLD_SIZE", launcher.size)
+    for ours, theirs in pairs:
+        if ours in variables and variables[ours] != variables.get(theirs):
+            raise ConfigError(
+                f"{ours} is {variables[ours]}, but {theirs} is {variables.get(theirs)}",
+                where="environment variables",
+                fix=f"unset {ours} to follow {launcher.name}, or start with torchrun",
+            )
+
+
+def _half(present: Sequence[str], missing: Sequence[str]) -> ConfigError:
+    return ConfigError(
+        f"{', '.join(present)} set, but not {', '.join(missing)}",
+        where="environment variables",
+        fix=FIX,
+    )
+
+
+def meeting_point(place: Place, first_host: Callable[[str], str]) -> tuple[str, int]:
+    """Return address and port where the processes meet.
+
+    What the launcher says counts. Without it, processes of one machine meet on its loopback,
+    and those of Slurm on the first host of their list, which `first_host` finds out. The port
+    follows from the job, so that all know it and two jobs seldom share it.
+    """
+    address = place.address
+    if not address and place.local_size == place.size:
+        address = "127.0.0.1"
+    if not address and place.hosts:
+        address = first_host(place.hosts)
+    if not address:
+        raise ConfigError(
+            f"{place.launcher} does not say where process 0 is",
+            where="environment variables",
+            fix="set MASTER_ADDR to the address of its machine, as in "
+            "`mpirun -x MASTER_ADDR=10.0.0.1 …`",
+        )
+    digits = sum(ord(letter) * 31**index for index, letter in enumerate(place.job))
+    return address, place.port or FIRST_PORT + digits % PORTS
