@@ -2,8 +2,8 @@
 
     taskset -c 1 python benchmarks/compiled.py corpora/multi30k-en-de small --dropout 0.1
 
-Seconds are those of the processor, not of the clock: the machine may be busy. The first updates,
-which compile, are counted apart.
+Seconds are those of the processor, not of the clock: the machine may be busy. The first
+updates, which compile, are counted apart.
 """
 
 import argparse
@@ -29,7 +29,9 @@ FIRST, ROUNDS, UPDATES = 24, 6, 6
 class Trainee:
     """A model and its optimizer."""
 
-    def __init__(self, settings: TransformerSettings, vocabulary: int, *, compiled: bool):
+    def __init__(
+        self, settings: TransformerSettings, vocabulary: int, *, compiled: bool
+    ) -> None:
         torch.manual_seed(0)
         self.model = build_model(settings, vocabulary).train()
         Compiling(compiled).prepare(self.model)
@@ -63,13 +65,10 @@ def main() -> None:
     sizes = {**PRESETS[options.preset], **dict.fromkeys(kinds, options.dropout)}
     stream = Stream(corpus.split("train"), Budget(2048, 2048), seed=1).from_position(1, 0)
     works = [next(stream) for _ in range(FIRST + ROUNDS * UPDATES)]
+    settings, vocabulary = TransformerSettings(**sizes), corpus.manifest.vocabulary
     trainees = {
-        name: Trainee(
-            TransformerSettings(**sizes),
-            corpus.manifest.vocabulary,
-            compiled=name == "compiled",
-        )
-        for name in ("plain", "compiled")
+        name: Trainee(settings, vocabulary, compiled=compiled)
+        for name, compiled in (("plain", False), ("compiled", True))
     }
     measure_start(trainees, works[:FIRST])
     measure_speed(trainees, works[FIRST:])

@@ -3,8 +3,8 @@
     python benchmarks/translate.py --model RUN --text FILE [--workers 1,2] [--rounds 3]
 
 The program translates the whole text and its first line, in turns; the difference of the two
-is the time of the text without start-up. On a machine that others use, look at the seconds of
-CPU: they are what the same work would take alone, or a little more.
+is the time of the text without start-up. Every process has one thread. On a machine that others
+use, look at the seconds of CPU: they are what the same work would take alone, or a little more.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from measure import machine, median, run
 
+_ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
 STAGES = """
 import os, sys, time
 began = time.process_time()
@@ -77,7 +78,7 @@ def _measure(given: argparse.Namespace, first: Path, workers: str) -> tuple[floa
 def _run(command: list[str], text: Path) -> tuple[float, float]:
     before = os.times()
     with text.open("rb") as lines:
-        subprocess.run(command, stdin=lines, stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(command, stdin=lines, stdout=subprocess.DEVNULL, check=True, env=_ENV)
     after = os.times()
     cpu = sum(after[2:4]) - sum(before[2:4])
     return after.elapsed - before.elapsed, cpu

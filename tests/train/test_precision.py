@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from support.tiny import tiny_settings
 from train.test_resume import link_corpus
-from train.test_world_size import new_parts
+from train.test_world_size import NONE, new_parts
 from unisono.batching.stream import Stream
 from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
@@ -29,7 +29,7 @@ def one_update(home, kind, scale=1.0):
     """Return the loss, the norm and the weights after an update in this precision."""
     torch.set_num_threads(1)
     corpus = open_corpus(Path(home) / "corpus")
-    parts = new_parts(Solo(), "all_reduce", corpus.manifest.vocabulary, dropout=0.0)
+    parts = new_parts(Solo(), "all_reduce", corpus.manifest.vocabulary, NONE)
     parts = dataclasses.replace(parts, precision=Precision(kind))
     works = Stream(corpus.split("train"), tiny_settings(Path(home)).batching, 5).from_position(
         1, 0

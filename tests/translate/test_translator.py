@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from models.sample import SETTINGS
+from unisono.errors import DataError
 from unisono.models.transformer import build_model
 from unisono.text.byte_pieces import BytePieces
 from unisono.text.normalise import Normalisation
@@ -105,6 +106,24 @@ def test_several_processes_translate_what_one_does(batch_lines):
     expected = list(alone.translate_stream(lines, batch_lines))
     assert [line.text for line in expected] == alone.translate(lines)
     assert list(alone.translate_stream(lines, batch_lines, workers=2)) == expected
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize(("workers", "threads"), [(1, 2), (2, 1)])
+def test_workers_have_one_thread_each_and_their_errors_come_through(workers, threads):
+    telling = translator()
+
+    def tell(source):
+        raise DataError(f"{torch.get_num_threads()} threads")
+
+    telling.models[0].encode = tell
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(DataError, match=f"{threads} threads"):
+            list(telling.translate_stream(["a"] * 150, workers=workers))
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.ranks
