@@ -146,7 +146,10 @@ def read_until(terminal, text):
     shown = ""
     while text not in shown:
         assert select.select([terminal], [], [], 60)[0], f"no {text!r} in {shown!r}"
-        shown += os.read(terminal, 4096).decode()
+        try:
+            shown += os.read(terminal, 4096).decode()
+        except OSError:
+            pytest.fail(f"the terminal closed before {text!r}: {shown!r}")
     return shown
 
 
@@ -155,8 +158,12 @@ def test_a_shell_on_a_node_has_the_terminal_and_gives_it_back():
     process, terminal = at_terminal("/bin/sh", "-c", script, "sh", *LAB)
     try:
         shown = read_until(terminal, "at:")
+        shell = os.tcgetpgrp(terminal)
         os.write(terminal, b"echo $((20 + 2)) on $(hostname); sleep 1000\n")
         shown += read_until(terminal, "22 on node0")
+        # Before `sleep` has the terminal, Ctrl-C would meet bash, which may then leave.
+        while os.tcgetpgrp(terminal) == shell:
+            time.sleep(0.01)
         os.write(terminal, b"\x03")
         shown += read_until(terminal, "at:")
         os.write(terminal, b"exit 3\n")
