@@ -13,6 +13,11 @@ settings.load_profile("unisono")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items):
+    """What takes minutes comes first, so that the end does not wait for it alone."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(scope="session")
 def corpus_home(tmp_path_factory):
     """A directory with a tiny prepared corpus in it; treat it as read-only."""

@@ -71,8 +71,8 @@ def test_a_machine_sees_its_own_interfaces_and_processes_only(three):
     assert len(said(three, 1, "ip", "-oneline", "route").splitlines()) == 1
     marker = "import time; time.sleep(1000)  # seen by node0 alone"
     job = three.start(0, [sys.executable, "-c", marker])
-    until(lambda: "node0 alone" in said(three, 0, "ps", "ax"))
-    assert "node0 alone" not in said(three, 1, "ps", "ax")
+    until(lambda: "node0 alone" in said(three, 0, "ps", "axww"))
+    assert "node0 alone" not in said(three, 1, "ps", "axww")
     job.kill()
     job.wait()
 
