@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from unisono.comm.join import variables_of, world_at
+from unisono.comm.join import world_at
 from unisono.comm.place import Place
 from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
@@ -14,17 +14,6 @@ def test_a_place_has_a_device_of_its_own():
     assert world_at(place, "cuda") == World(3, 4, 1, 2, "cuda:1")
     assert not world_at(place, "cpu").leads
     assert world_at(Place(), "cpu") == World()
-
-
-def test_torch_is_told_what_it_reads_whoever_started_us():
-    place = Place("Open MPI", rank=1, size=2, local_rank=1, local_size=2)
-    told = variables_of(place, "10.0.0.1", 20_001)
-    assert told == {
-        "RANK": "1",
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "10.0.0.1",
-        "MASTER_PORT": "20001",
-    }
 
 
 def say(comm):

@@ -29,6 +29,11 @@ class Place:
     address: str = ""
     port: int = 0
 
+    @property
+    def on_one_machine(self) -> bool:
+        """Whether all processes of the run are on this machine."""
+        return self.local_size == self.size
+
 
 @dataclass(frozen=True)
 class _Launcher:
@@ -193,7 +198,7 @@ def meeting_point(place: Place, first_host: Callable[[str], str]) -> tuple[str, 
     follows from the job, so that all know it and two jobs seldom share it.
     """
     address = place.address
-    if not address and place.local_size == place.size:
+    if not address and place.on_one_machine:
         address = "127.0.0.1"
     if not address and place.hosts:
         address = first_host(place.hosts)

@@ -1,0 +1,163 @@
+"""The rendezvous of torchrun's agents: who holds its store, where, and who is still missing.
+
+Left alone, an agent's store listens on every network of its machine, and nobody holds it at
+all where a host name means loopback. Ours is made here, on one address, and torchrun is only
+told where it is.
+"""
+
+import os
+import socket
+import threading
+import time
+import uuid
+from argparse import Namespace
+from collections.abc import Callable
+
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.run import parse_min_max_nnodes
+
+from unisono.comm.expected import NODES
+from unisono.comm.knock import knock
+from unisono.comm.network import LOOPBACK, network_by_name, network_of, resolve
+from unisono.comm.store import host_store, listen, read, visit_store
+from unisono.comm.waiting import (
+    FIRST_WORD_SECONDS,
+    LONGEST_SILENCE_SECONDS,
+    Tell,
+    Waiting,
+    wait_aloud,
+)
+
+START_SECONDS = 300
+USUAL_PORT = 29400  # torchrun's own
+TRY_EVERY_SECONDS = 0.1
+LOOK_EVERY_SECONDS = 0.5
+
+
+def prepare_rendezvous(options: Namespace, tell: Tell) -> Store | None:
+    """Make or find the store of the agents, and change torchrun's options to use it.
+
+    Returns what has to be kept as long as torchrun runs.
+    """
+    # A restarted worker must not find the addresses of its dead peers in the store.
+    os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+    least, most = parse_min_max_nnodes(options.nnodes)
+    if least == most:
+        os.environ[NODES] = str(least)
+    if _is_alone(options, most):
+        return _host_alone(options)
+    if options.rdzv_backend != "c10d" or "is_host" not in _conf(options):
+        return None  # started by hand in a way of its own
+    _set_conf(options, "join_timeout", str(START_SECONDS), anew=False)
+    hosts = _conf(options)["is_host"].lower() in ("1", "true", "t", "yes", "y")
+    store = _host(options) if hosts else _visit(options, tell)
+    _call_the_roll(PrefixStore("unisono", store), least, tell)
+    return store
+
+
+def _is_alone(options: Namespace, most: int) -> bool:
+    if options.standalone:
+        return True
+    static = options.rdzv_backend == "static" and not options.rdzv_endpoint
+    return static and options.master_port is None and most == 1
+
+
+def _host_alone(options: Namespace) -> Store:
+    store = host_store(listen(LOOPBACK.address, 0))
+    options.standalone, options.rdzv_backend = False, "c10d"
+    options.rdzv_id = str(uuid.uuid4())
+    options.local_addr = options.local_addr or LOOPBACK.address
+    _point_to(options, LOOPBACK.address, store.port)
+    return store
+
+
+def _host(options: Namespace) -> Store:
+    name, port = _endpoint(options)
+    given = resolve(options.local_addr) if options.local_addr else []
+    network = network_of(given[0]) if given else network_by_name(name)
+    store = host_store(listen(network.address, port))
+    options.local_addr = options.local_addr or network.address
+    _point_to(options, network.address, port)
+    return store
+
+
+def _visit(options: Namespace, tell: Tell) -> Store:
+    name, port = _endpoint(options)
+    here = socket.gethostname()
+
+    def find(waiting: Waiting) -> Store:
+        while not (found := knock(name, port)).address:
+            waiting.describe(
+                f"{here} waits for the first machine at {name} port {port}: {found.trouble}",
+                found.fix.replace("process 0 was", "training was"),
+            )
+            waiting.pause(TRY_EVERY_SECONDS)
+        options.local_addr = options.local_addr or found.source
+        _point_to(options, found.address, port)
+        return visit_store(found.address, port, waiting.seconds_left)
+
+    what = f"{here} is looking for the first machine at {name} port {port}"
+    return wait_aloud(find, what, float(_conf(options)["join_timeout"]), tell)
+
+
+def _call_the_roll(store: Store, least: int, tell: Tell) -> None:
+    """Announce this machine, and tell in the background which others have."""
+    number = store.add("machines", 1)
+    store.set(f"machine/{number}", socket.gethostname())
+
+    def look() -> None:
+        silent_until = time.monotonic() + FIRST_WORD_SECONDS
+        pause = FIRST_WORD_SECONDS
+        while len(hosts := _announced(store)) < least:
+            time.sleep(LOOK_EVERY_SECONDS)
+            if time.monotonic() > silent_until:
+                tell(
+                    f"{socket.gethostname()} waits: {len(hosts)} of {least} machines are here "
+                    f"({', '.join(hosts)}), {least - len(hosts)} missing; check that training "
+                    "was started there and what it says"
+                )
+                pause = min(2 * pause, LONGEST_SILENCE_SECONDS)
+                silent_until = time.monotonic() + pause
+
+    threading.Thread(target=_unless_gone(look), daemon=True).start()
+
+
+def _unless_gone(look: Callable[[], None]) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            look()
+        except RuntimeError:
+            return  # the store is gone: torchrun says so
+
+    return run
+
+
+def _announced(store: Store) -> list[str]:
+    count = store.add("machines", 0)
+    names = [read(store, f"machine/{number + 1}") or b"" for number in range(count)]
+    return list(dict.fromkeys(name.decode() for name in names if name))
+
+
+def _endpoint(options: Namespace) -> tuple[str, int]:
+    name, _, port = str(options.rdzv_endpoint).rpartition(":")
+    if not name:
+        return port, USUAL_PORT
+    return name.strip("[]"), int(port)
+
+
+def _point_to(options: Namespace, address: str, port: int) -> None:
+    host = f"[{address}]" if ":" in address else address
+    options.rdzv_endpoint = f"{host}:{port}"
+    _set_conf(options, "is_host", "0")
+
+
+def _conf(options: Namespace) -> dict[str, str]:
+    pairs = (pair.partition("=") for pair in (options.rdzv_conf or "").split(",") if pair)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _set_conf(options: Namespace, name: str, value: str, *, anew: bool = True) -> None:
+    conf = _conf(options)
+    if anew or name not in conf:
+        conf[name] = value
+    options.rdzv_conf = ",".join(f"{key}={text}" for key, text in conf.items())
