@@ -15,7 +15,7 @@ from unisono.comm.meeting import Meeting, Met
 from unisono.comm.network import GLOO, NCCL, variables_for
 from unisono.comm.place import Place, meeting_point, place_from
 from unisono.comm.protocol import Comm, World
-from unisono.comm.slurm import first_slurm_host, slurm_hosts
+from unisono.comm.slurm import first_slurm_host
 from unisono.comm.solo import Solo
 from unisono.comm.waiting import Tell, wait_aloud
 from unisono.errors import ConfigError, RunError
@@ -71,7 +71,6 @@ def meet(place: Place, interface: str, seconds: float, tell: Tell) -> Met:
         port,
         interface,
         shared=os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
-        peers=lambda: slurm_hosts(place.hosts)[1:],
     )
     what = f"process {place.rank} is looking for the others at {address} port {port}"
     try:

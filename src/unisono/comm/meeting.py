@@ -2,23 +2,22 @@
 
 import os
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from unisono.comm.board import Board, Invitation
+from unisono.comm.door import open_door
 from unisono.comm.knock import Knock, knock
 from unisono.comm.network import (
     LOOPBACK,
     Network,
     asked_network,
     is_loopback,
-    network_by_name,
     network_of,
-    network_towards,
     own_addresses,
     resolve,
+    source_address,
 )
 from unisono.comm.place import Place
 from unisono.comm.roll_call import RollCall
@@ -44,7 +43,7 @@ class Meeting:
     """The meeting of a run, as one of its processes sees it.
 
     `address` and `port` are where process 0 listens; or, if it is `shared`, where the agents
-    of torchrun have a store already. `peers` finds out addresses of other machines.
+    of torchrun have a store already.
     """
 
     place: Place
@@ -52,7 +51,6 @@ class Meeting:
     port: int
     interface: str = ""
     shared: bool = False
-    peers: Callable[[], list[str]] = list
 
     def attend(self, waiting: Waiting) -> Met:
         """Return when all processes are here and fit to work together."""
@@ -69,13 +67,31 @@ class Meeting:
 
     def _host(self, asked: Network | None, waiting: Waiting) -> tuple[Network, Store]:
         board = self._board(waiting)
-        where = self._listening_network(asked, board, waiting)
-        listening = listen(where.address, 0 if board else self.port)
+        listening = self._open_door(asked, board, waiting)
         address, port = listening.getsockname()[:2]
         store = host_store(listening)
         if board:
             board.invite(Invitation(address, port))
-        return asked or where, store
+        return asked or network_of(address), store
+
+    def _open_door(
+        self, asked: Network | None, board: Board | None, waiting: Waiting
+    ) -> socket.socket:
+        port = 0 if board else self.port
+        if self.place.on_one_machine:
+            return listen(LOOPBACK.address, port)
+        known = [address for address in resolve(self.address) if not is_loopback(address)]
+        if asked and (board or not known):
+            return listen(asked.address, port)
+        if board and not known:
+            return listen(source_address(self._guest(board, waiting)), port)
+        return open_door(self.address, port, waiting)
+
+    def _guest(self, board: Board, waiting: Waiting) -> str:
+        while not (guest := board.guest()):
+            waiting.describe("process 0 waits for a process of another machine")
+            waiting.pause(TRY_EVERY_SECONDS)
+        return guest
 
     def _visit(self, asked: Network | None, waiting: Waiting) -> tuple[Network, Store]:
         board = self._board(waiting)
@@ -95,27 +111,6 @@ class Meeting:
         if not self.shared:
             return None
         return Board(self.address, self.port, self.place.rank, waiting)
-
-    def _listening_network(
-        self, asked: Network | None, board: Board | None, waiting: Waiting
-    ) -> Network:
-        """Return the network on which the other processes look for this one, process 0."""
-        if self.place.on_one_machine:
-            return LOOPBACK
-        if board and asked:
-            return asked
-        known = [address for address in resolve(self.address) if not is_loopback(address)]
-        if not known and asked:
-            return asked
-        if not known and board:
-            return self._network_of_guests(board, waiting)
-        return network_by_name(self.address, self.peers)
-
-    def _network_of_guests(self, board: Board, waiting: Waiting) -> Network:
-        while not (guest := board.guest()):
-            waiting.describe("process 0 waits for a process of another machine")
-            waiting.pause(TRY_EVERY_SECONDS)
-        return network_towards(guest)
 
     def _look_for(self, goal: Invitation) -> Knock:
         if self.place.on_one_machine:

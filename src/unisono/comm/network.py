@@ -6,7 +6,7 @@ machine appears on that way, and that address belongs to one interface.
 
 import ipaddress
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import psutil
@@ -16,8 +16,6 @@ from unisono.errors import ConfigError
 GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
 DISCARD = 9  # any port will do: nothing is sent
 FAMILIES = socket.AF_INET, socket.AF_INET6
-# An address that no machine has. The way to it is the way to everywhere.
-ELSEWHERE = "192.0.2.1"
 
 
 @dataclass(frozen=True)
@@ -86,30 +84,19 @@ def source_address(towards: str) -> str:
         return str(asking.getsockname()[0])
 
 
-def network_by_name(name: str, peers: Callable[[], list[str]] = list) -> Network:
-    """Return the network on which other machines look for this one, which they call `name`.
+def network_by_name(name: str) -> Network | None:
+    """Return the network on which others look for this machine, which they call `name`.
 
-    Debian lets a machine's own name mean loopback to itself. Then `peers` are asked for names
-    or addresses of others, and the way to one of them, or to everywhere, decides.
+    Debian lets a machine's own name mean loopback to itself. Then it is the only network
+    there is, or None if there are several.
     """
     known = [address for address in resolve(name) if not is_loopback(address)]
     if known:
-        return network_towards(known[0])
-    if says_loopback(name):
-        return LOOPBACK  # not a name, but meant: all "machines" are this one
+        return network_of(source_address(known[0]) or known[0])
     own = own_addresses()
-    if len(own) == 1:
-        return network_of(own[0])
-    others = [address for peer in peers() for address in resolve(peer)]
-    return network_towards(*(a for a in others if a not in own and not is_loopback(a)))
-
-
-def network_towards(*addresses: str) -> Network:
-    """Return the network on the way to the first of `addresses`, or to everywhere."""
-    for address in (*addresses, ELSEWHERE, *own_addresses()):
-        if source := source_address(address):
-            return network_of(source)
-    return LOOPBACK
+    if says_loopback(name) or not own:
+        return LOOPBACK  # not by a name, but meant: all "machines" are this one
+    return network_of(own[0]) if len(own) == 1 else None
 
 
 def network_of(address: str) -> Network:

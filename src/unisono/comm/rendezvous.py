@@ -16,9 +16,10 @@ from collections.abc import Callable
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.run import parse_min_max_nnodes
 
+from unisono.comm.door import open_door
 from unisono.comm.expected import NODES
 from unisono.comm.knock import knock
-from unisono.comm.network import LOOPBACK, network_by_name, network_of, resolve
+from unisono.comm.network import LOOPBACK, resolve
 from unisono.comm.store import host_store, listen, read, visit_store
 from unisono.comm.waiting import (
     FIRST_WORD_SECONDS,
@@ -50,7 +51,7 @@ def prepare_rendezvous(options: Namespace, tell: Tell) -> Store | None:
         return None  # started by hand in a way of its own
     _set_conf(options, "join_timeout", str(START_SECONDS), anew=False)
     hosts = _conf(options)["is_host"].lower() in ("1", "true", "t", "yes", "y")
-    store = _host(options) if hosts else _visit(options, tell)
+    store = _host(options, tell) if hosts else _visit(options, tell)
     _call_the_roll(PrefixStore("unisono", store), least, tell)
     return store
 
@@ -71,14 +72,19 @@ def _host_alone(options: Namespace) -> Store:
     return store
 
 
-def _host(options: Namespace) -> Store:
+def _host(options: Namespace, tell: Tell) -> Store:
     name, port = _endpoint(options)
-    given = resolve(options.local_addr) if options.local_addr else []
-    network = network_of(given[0]) if given else network_by_name(name)
-    store = host_store(listen(network.address, port))
-    options.local_addr = options.local_addr or network.address
-    _point_to(options, network.address, port)
-    return store
+    given = resolve(options.local_addr or "") if options.local_addr else []
+    seconds = float(_conf(options)["join_timeout"])
+
+    def open_it(waiting: Waiting) -> socket.socket:
+        return listen(given[0], port) if given else open_door(name, port, waiting)
+
+    listening = wait_aloud(open_it, f"port {port} of {name} is not open yet", seconds, tell)
+    address = str(listening.getsockname()[0])
+    options.local_addr = options.local_addr or address
+    _point_to(options, address, port)
+    return host_store(listening)
 
 
 def _visit(options: Namespace, tell: Tell) -> Store:

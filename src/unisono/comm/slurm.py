@@ -7,21 +7,11 @@ from unisono.errors import RunError
 
 
 def first_slurm_host(hosts: str) -> str:
-    """Return an address of the first node of a list such as `n[1-3]`."""
-    return _address(_names(hosts)[0])
+    """Return an address of the first node of a list such as `n[1-3]`.
 
-
-def slurm_hosts(hosts: str) -> list[str]:
-    """Return an address of every node of a list; none if there is no list."""
-    return [_address(name) for name in _names(hosts)] if hosts else []
-
-
-def _names(hosts: str) -> list[str]:
-    return _scontrol("show", "hostnames", hosts).split()
-
-
-def _address(name: str) -> str:
-    # Names that Slurm uses need not be known to anybody else; then it knows an address.
+    Names that Slurm uses need not be known to anybody else; then it knows an address.
+    """
+    name = _scontrol("show", "hostnames", hosts).split()[0]
     try:
         socket.getaddrinfo(name, None)
     except OSError:
