@@ -1,11 +1,13 @@
 """A process that joins as its variables say, tells what it sees, and leaves.
 
 SKEW is by how many seconds its clock is ahead, START how long it waits, INTERFACE the setting.
-With LISTENERS it also prints who listens on this machine while all are in.
+With LISTENERS it also prints who listens on this machine while all are in. With DEATHS it
+kills itself when all are in, unless torchrun has started it more often than that.
 """
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -47,6 +49,10 @@ def main():
         "listeners": listeners() if os.environ.get("LISTENERS") else [],
     }
     print(json.dumps(found), flush=True)
+    comm.barrier()
+    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    if world.rank == 1 and restarts < int(os.environ.get("DEATHS", "0")):
+        os.kill(os.getpid(), signal.SIGKILL)
     comm.barrier()
     comm.close()
 

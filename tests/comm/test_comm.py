@@ -1,3 +1,5 @@
+import socket
+
 import pytest
 import torch
 
@@ -7,6 +9,8 @@ from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
 from unisono.comm.together import all_or_none, check_same, tensors_from_leader
 from unisono.errors import DataError, DismissedError, RunError
+
+HOST = socket.gethostname()
 
 
 def test_a_place_has_a_device_of_its_own():
@@ -89,4 +93,17 @@ def differ(comm):
 @pytest.mark.ranks
 def test_a_process_with_another_corpus_is_named(ranks):
     for text in ranks.run(differ):
-        assert "the corpus: process 0 has a, process 1 has b" in text
+        assert f"the corpus: process 0 on {HOST} has a, process 1 on {HOST} has b" in text
+
+
+def know_more(comm):
+    try:
+        check_same(comm, {"torch": "2", **({"a setting": "1"} if comm.world.rank == 1 else {})})
+    except RunError as error:
+        return str(error)
+
+
+@pytest.mark.ranks
+def test_what_only_one_process_has_is_a_difference(ranks):
+    for text in ranks.run(know_more):
+        assert f"on a setting: process 0 on {HOST} has nothing, process 1" in text

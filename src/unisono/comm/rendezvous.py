@@ -7,11 +7,8 @@ told where it is.
 
 import os
 import socket
-import threading
-import time
 import uuid
 from argparse import Namespace
-from collections.abc import Callable
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.run import parse_min_max_nnodes
@@ -19,20 +16,14 @@ from torch.distributed.run import parse_min_max_nnodes
 from unisono.comm.door import open_door
 from unisono.comm.expected import NODES
 from unisono.comm.knock import knock
+from unisono.comm.muster import announce, check_clock, keep_watch
 from unisono.comm.network import LOOPBACK, resolve
-from unisono.comm.store import host_store, listen, read, visit_store
-from unisono.comm.waiting import (
-    FIRST_WORD_SECONDS,
-    LONGEST_SILENCE_SECONDS,
-    Tell,
-    Waiting,
-    wait_aloud,
-)
+from unisono.comm.store import host_store, listen, visit_store
+from unisono.comm.waiting import Tell, Waiting, wait_aloud
 
 START_SECONDS = 300
 USUAL_PORT = 29400  # torchrun's own
 TRY_EVERY_SECONDS = 0.1
-LOOK_EVERY_SECONDS = 0.5
 
 
 def prepare_rendezvous(options: Namespace, tell: Tell) -> Store | None:
@@ -52,7 +43,11 @@ def prepare_rendezvous(options: Namespace, tell: Tell) -> Store | None:
     _set_conf(options, "join_timeout", str(START_SECONDS), anew=False)
     hosts = _conf(options)["is_host"].lower() in ("1", "true", "t", "yes", "y")
     store = _host(options, tell) if hosts else _visit(options, tell)
-    _call_the_roll(PrefixStore("unisono", store), least, tell)
+    roll = PrefixStore("unisono", store)
+    number = announce(roll)
+    keep_watch(roll, least, tell, holds=hosts)
+    if not hosts:
+        check_clock(roll, number, tell)
     return store
 
 
@@ -104,44 +99,6 @@ def _visit(options: Namespace, tell: Tell) -> Store:
 
     what = f"{here} is looking for the first machine at {name} port {port}"
     return wait_aloud(find, what, float(_conf(options)["join_timeout"]), tell)
-
-
-def _call_the_roll(store: Store, least: int, tell: Tell) -> None:
-    """Announce this machine, and tell in the background which others have."""
-    number = store.add("machines", 1)
-    store.set(f"machine/{number}", socket.gethostname())
-
-    def look() -> None:
-        silent_until = time.monotonic() + FIRST_WORD_SECONDS
-        pause = FIRST_WORD_SECONDS
-        while len(hosts := _announced(store)) < least:
-            time.sleep(LOOK_EVERY_SECONDS)
-            if time.monotonic() > silent_until:
-                tell(
-                    f"{socket.gethostname()} waits: {len(hosts)} of {least} machines are here "
-                    f"({', '.join(hosts)}), {least - len(hosts)} missing; check that training "
-                    "was started there and what it says"
-                )
-                pause = min(2 * pause, LONGEST_SILENCE_SECONDS)
-                silent_until = time.monotonic() + pause
-
-    threading.Thread(target=_unless_gone(look), daemon=True).start()
-
-
-def _unless_gone(look: Callable[[], None]) -> Callable[[], None]:
-    def run() -> None:
-        try:
-            look()
-        except RuntimeError:
-            return  # the store is gone: torchrun says so
-
-    return run
-
-
-def _announced(store: Store) -> list[str]:
-    count = store.add("machines", 0)
-    names = [read(store, f"machine/{number + 1}") or b"" for number in range(count)]
-    return list(dict.fromkeys(name.decode() for name in names if name))
 
 
 def _endpoint(options: Namespace) -> tuple[str, int]:

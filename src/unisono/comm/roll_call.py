@@ -102,8 +102,8 @@ class RollCall:
         size = self.place.size
         here = [rank for rank in range(size) if rank not in missing]
         self.waiting.describe(
-            f"process {self.place.rank} on {socket.gethostname()} waits: {len(here)} of {size} "
-            f"processes are here ({self._named(here)}), missing: {_listed(missing)}",
+            f"process {self.place.rank} on {socket.gethostname()} waits on {self.network}: "
+            f"{len(here)} of {size} processes are here ({self._named(here)}), missing: {_listed(missing)}",
             "check that they were started and what they say",
         )
 

@@ -1,8 +1,8 @@
 """The one place that builds the parts of a run and sets them going."""
 
-import hashlib
 import os
 import time
+import tomllib
 from collections.abc import Iterator
 from functools import partial
 from importlib.metadata import version
@@ -275,9 +275,19 @@ def _facts(settings: Settings, corpus: Corpus) -> dict[str, str]:
     return {
         "the version of unisono": version("unisono"),
         "the version of torch": str(torch.__version__),
-        "the settings": hashlib.sha256(to_toml(settings).encode()).hexdigest()[:16],
+        **{f"the setting {name}": value for name, value in _spelt_out(settings)},
         "the corpus": corpus.fingerprint[:16],
     }
+
+
+def _spelt_out(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield every setting with its value, as the run's config.toml has them."""
+    tables = tomllib.loads(to_toml(settings))
+    for name, value in tables.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{key}", repr(inner)) for key, inner in value.items())
+        else:
+            yield name, repr(value)
 
 
 def _devices() -> list[str]:
