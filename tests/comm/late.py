@@ -1,4 +1,4 @@
-"""A program of torchrun on a machine whose clock is behind: `late.py SECONDS MODULE ARGUMENT …`."""
+"""torchrun on a machine whose clock is behind: `late.py SECONDS MODULE ARGUMENT …`."""
 
 import datetime
 import runpy

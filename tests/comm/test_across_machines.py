@@ -120,5 +120,5 @@ def test_who_waits_says_for_whom_and_what_to_check(lab):
     assert "10.88.0.9 port 29500" in told[3]
     assert "firewall" in told[3] or "No route to host" in told[3]
     for end in ends:
-        assert "RunError: after 7.00 s" in end.said
+        assert "RunError: after 5.00 s" in end.said
         assert "fix:" in end.said

@@ -30,7 +30,8 @@ class Board:
         while not (found := knock(address, port)).address:
             waiting.describe(
                 f"process {rank} waits for torchrun's store at {address}: {found.trouble}",
-                found.fix,
+                "check that the torchrun of the first machine still runs, and that nothing "
+                "keeps this machine from that port",
             )
             waiting.pause(TRY_EVERY_SECONDS)
         store = visit_store(found.address, port, CONNECT_SECONDS)

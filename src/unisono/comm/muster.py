@@ -67,10 +67,10 @@ class _Watch:
         return self._holds or len(hosts) < self._least
 
     def _say(self, hosts: list[str]) -> None:
+        here, missing = ", ".join(hosts), self._least - len(hosts)
         self._tell(
             f"{socket.gethostname()} waits: {len(hosts)} of {self._least} machines are here "
-            f"({', '.join(hosts)}), {self._least - len(hosts)} missing; check that training was "
-            "started there and what it says"
+            f"({here}), {missing} missing; check that training was started there and what it says"
         )
         self._pause = min(2 * self._pause, LONGEST_SILENCE_SECONDS)
         self._next_word = time.monotonic() + self._pause

@@ -101,9 +101,10 @@ class RollCall:
     def _describe(self, missing: Sequence[int]) -> None:
         size = self.place.size
         here = [rank for rank in range(size) if rank not in missing]
+        whom = f"{len(here)} of {size} processes are here ({self._named(here)})"
         self.waiting.describe(
             f"process {self.place.rank} on {socket.gethostname()} waits on {self.network}: "
-            f"{len(here)} of {size} processes are here ({self._named(here)}), missing: {_listed(missing)}",
+            f"{whom}, missing: {_listed(missing)}",
             "check that they were started and what they say",
         )
 
