@@ -1,9 +1,9 @@
 """What others on the network can see of a run."""
 
+import re
 import signal
 import subprocess
 import sys
-import re
 
 import psutil
 import pytest

@@ -8,12 +8,13 @@ import sys
 import pytest
 
 from support.slurm import Slurm, missing_programs
-from support.tiny import tiny_settings
+from support.tiny import tiny_settings, write_text
 from unisono.config.write import to_toml
 from unisono.lab.agents import plan_agent
 from unisono.lab.everywhere import Everywhere, Line
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
+from unisono.prepare.build import prepare_corpus
 from unisono.records.view import read_run
 
 pytestmark = pytest.mark.ranks
@@ -105,11 +106,11 @@ def test_a_node_with_something_else_is_named_with_the_difference(what, corpus_ho
     plan = LabPlan(nodes=2)
     with Lab(plan) as lab:
         if what == "config":
-            other = write_config(corpus_home, tmp_path, "other", steps=3)
-            other.write_text(other.read_text().replace(str(tmp_path / "other"), str(tmp_path / "run")))
+            other = tmp_path / "other.toml"
+            other.write_text(config.read_text().replace("max_steps = 2", "max_steps = 3"))
             mount(lab, other, config)
         else:
-            mount(lab, other_corpus(corpus_home, tmp_path), corpus_home / "corpus")
+            mount(lab, other_corpus(tmp_path / "other"), corpus_home / "corpus")
         agents = [(node, plan_agent(plan, node, ["train", str(config)])) for node in (0, 1)]
         running = Everywhere(lab, agents)
         said = [event.text for event in running.events() if isinstance(event, Line)]
@@ -121,6 +122,15 @@ def test_a_node_with_something_else_is_named_with_the_difference(what, corpus_ho
     }
     assert any(wanted[what] in line for line in said), said
     assert any("where: process 1 on node1" in line for line in said)
+
+
+def other_corpus(home):
+    for seed, name in enumerate(("train", "valid", "test"), start=4):
+        write_text(home / "text", name, 100, seed=seed)
+    settings = tiny_settings(home)
+    for _ in prepare_corpus(settings.data, settings.corpus):
+        pass
+    return home / "corpus"
 
 
 def mount(lab, ours, theirs):

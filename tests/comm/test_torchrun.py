@@ -108,7 +108,9 @@ def test_our_agent_names_the_machine_whose_clock_is_behind(lab):
     finally:
         first.kill()
     assert second.returncode == 4
-    assert re.search(r"the clock of node1 is 20\.\d s behind that of the first machine", said), said
+    assert re.search(
+        r"the clock of node1 is 20\.\d s behind that of the first machine", said
+    ), said
 
 
 def test_our_agents_say_which_machines_are_missing(lab):
