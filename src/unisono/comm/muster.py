@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 
+import psutil
 from torch.distributed.distributed_c10d import Store
 
 from unisono.comm.clocks import answer_clock, ask_clock
@@ -48,29 +49,36 @@ class _Watch:
 
     def run(self) -> None:
         try:
-            while self._look():
+            while self._holds or not _has_workers():
+                self._look()
                 time.sleep(LOOK_EVERY_SECONDS)
         except RuntimeError:
             return  # the store is gone: torchrun says so
 
-    def _look(self) -> bool:
-        """Return whether there is any reason to look again."""
+    def _look(self) -> None:
         count = int(self._store.add("machines", 0))
         numbers = range(1, count + 1)
         if self._holds:
             new = [number for number in numbers if number not in self._answered]
             answer_clock(self._store, new, self._answered)
+        if time.monotonic() < self._next_word or _has_workers():
+            return
         names = [read(self._store, f"machine/{number}") or b"" for number in numbers]
         hosts = list(dict.fromkeys(name.decode() for name in names if name))
-        if len(hosts) < self._least and time.monotonic() > self._next_word:
+        if len(hosts) < self._least:
             self._say(hosts)
-        return self._holds or len(hosts) < self._least
 
     def _say(self, hosts: list[str]) -> None:
         here, missing = ", ".join(hosts), self._least - len(hosts)
         self._tell(
             f"{socket.gethostname()} waits: {len(hosts)} of {self._least} machines are here "
-            f"({here}), {missing} missing; check that training was started there and what it says"
+            f"({here}), {missing} missing; check that training was started there, and what it "
+            "says"
         )
         self._pause = min(2 * self._pause, LONGEST_SILENCE_SECONDS)
         self._next_word = time.monotonic() + self._pause
+
+
+def _has_workers() -> bool:
+    """Say whether torchrun has found enough machines and started its workers."""
+    return bool(psutil.Process().children())
