@@ -1,5 +1,6 @@
 """The machines of a run before its processes exist: who is here, and whose clock is wrong."""
 
+import math
 import socket
 import threading
 import time
@@ -49,7 +50,7 @@ class _Watch:
 
     def run(self) -> None:
         try:
-            while self._holds or not _has_workers():
+            while self._holds or self._next_word < math.inf:
                 self._look()
                 time.sleep(LOOK_EVERY_SECONDS)
         except RuntimeError:
@@ -61,7 +62,10 @@ class _Watch:
         if self._holds:
             new = [number for number in numbers if number not in self._answered]
             answer_clock(self._store, new, self._answered)
-        if time.monotonic() < self._next_word or _has_workers():
+        if time.monotonic() < self._next_word:
+            return
+        if _has_workers():
+            self._next_word = math.inf
             return
         names = [read(self._store, f"machine/{number}") or b"" for number in numbers]
         hosts = list(dict.fromkeys(name.decode() for name in names if name))
