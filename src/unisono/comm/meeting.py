@@ -84,14 +84,17 @@ class Meeting:
         if asked and (board or not known):
             return listen(asked.address, port)
         if board and not known:
-            return listen(source_address(self._guest(board, waiting)), port)
+            return listen(self._towards_guest(board, waiting), port)
         return open_door(self.address, port, waiting)
 
-    def _guest(self, board: Board, waiting: Waiting) -> str:
-        while not (guest := board.guest()):
-            waiting.describe("process 0 waits for a process of another machine")
+    def _towards_guest(self, board: Board, waiting: Waiting) -> str:
+        while not (address := source_address(board.guest())):
+            waiting.describe(
+                f"process 0 on {socket.gethostname()} waits for a process of another machine",
+                "check that training was started on the others, and what it says there",
+            )
             waiting.pause(TRY_EVERY_SECONDS)
-        return guest
+        return address
 
     def _visit(self, asked: Network | None, waiting: Waiting) -> tuple[Network, Store]:
         board = self._board(waiting)

@@ -75,6 +75,8 @@ def says_loopback(name: str) -> bool:
 
 def source_address(towards: str) -> str:
     """Return this machine's address on the way to another, or "" if there is no way."""
+    if not towards:
+        return ""
     family = socket.AF_INET6 if _is_ipv6(towards) else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as asking:
         try:
