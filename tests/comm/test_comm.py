@@ -1,12 +1,16 @@
+import socket
+
 import pytest
 import torch
 
-from unisono.comm.join import variables_of, world_at
+from unisono.comm.join import world_at
 from unisono.comm.place import Place
 from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
 from unisono.comm.together import all_or_none, check_same, tensors_from_leader
 from unisono.errors import DataError, DismissedError, RunError
+
+HOST = socket.gethostname()
 
 
 def test_a_place_has_a_device_of_its_own():
@@ -14,17 +18,6 @@ def test_a_place_has_a_device_of_its_own():
     assert world_at(place, "cuda") == World(3, 4, 1, 2, "cuda:1")
     assert not world_at(place, "cpu").leads
     assert world_at(Place(), "cpu") == World()
-
-
-def test_torch_is_told_what_it_reads_whoever_started_us():
-    place = Place("Open MPI", rank=1, size=2, local_rank=1, local_size=2)
-    told = variables_of(place, "10.0.0.1", 20_001)
-    assert told == {
-        "RANK": "1",
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "10.0.0.1",
-        "MASTER_PORT": "20001",
-    }
 
 
 def say(comm):
@@ -100,4 +93,17 @@ def differ(comm):
 @pytest.mark.ranks
 def test_a_process_with_another_corpus_is_named(ranks):
     for text in ranks.run(differ):
-        assert "the corpus: process 0 has a, process 1 has b" in text
+        assert f"the corpus: process 0 on {HOST} has a, process 1 on {HOST} has b" in text
+
+
+def know_more(comm):
+    try:
+        check_same(comm, {"torch": "2", **({"a setting": "1"} if comm.world.rank == 1 else {})})
+    except RunError as error:
+        return str(error)
+
+
+@pytest.mark.ranks
+def test_what_only_one_process_has_is_a_difference(ranks):
+    for text in ranks.run(know_more):
+        assert f"on a setting: process 0 on {HOST} has nothing, process 1" in text

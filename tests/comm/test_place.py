@@ -102,6 +102,13 @@ def test_halves_and_impossible_places_are_errors(variables, said):
         place_from(variables)
 
 
+def test_ranks_of_machines_are_not_taken_for_ranks_of_processes():
+    with pytest.raises(ConfigError) as error:
+        place_from({"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"})
+    assert "PyTorchJob" in error.value.fix
+    assert '--node-rank "$RANK"' in error.value.fix
+
+
 def nobody(hosts):
     raise AssertionError(hosts)
 

@@ -90,12 +90,18 @@ class Screen:
                 self._paced_from = time.monotonic(), event.to_step
             self._say(_sentence(event))
 
+    def tell(self, text: str) -> None:
+        """Show what the start waits for, on whichever process."""
+        self._say(text)
+
     def _show_start(self, event: Started) -> None:
         self._began = time.monotonic()
         self._paced_from = self._began, event.step
         self._updates_per_epoch = event.updates_per_epoch
         self._seconds_before = event.seconds
         where = f"{event.size} process{'es' if event.size > 1 else ''} on {event.device}"
+        if event.size > 1 and event.interface:
+            where += f" over {event.interface} ({event.address})"
         self._say(
             f"training {event.parameters:,} parameters on {where}, "
             f"{event.updates_per_epoch:,} updates an epoch, into {self._settings.run}"

@@ -27,7 +27,7 @@ def train(config: Path, overrides: tuple[str, ...]) -> None:
 
     reason = ""
     with Screen(settings) as screen:
-        for event in run_training(settings):
+        for event in run_training(settings, screen.tell):
             screen.show(event)
             if isinstance(event, Ended):
                 reason = event.reason

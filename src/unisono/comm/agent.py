@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.run import main as torchrun
+from torch.distributed.elastic.rendezvous import RendezvousError
+from torch.distributed.run import parse_args, run
 
-from unisono.comm.join import die_with_parent
+from unisono.comm.join import die_with_parent, say_nothing
+from unisono.comm.rendezvous import prepare_rendezvous
+from unisono.comm.waiting import Tell
+from unisono.errors import RunError
 
 BROKEN = 4
 
@@ -25,12 +29,17 @@ class Outcome:
     death: str = ""
 
 
-def run_agent(arguments: Sequence[str]) -> Outcome:
-    """Run torchrun with `arguments` to its end; its own traceback and summary stay unsaid."""
+def run_agent(arguments: Sequence[str], tell: Tell = say_nothing) -> Outcome:
+    """Run torchrun with `arguments` to its end; its own traceback and summary stay unsaid.
+
+    While machines are missing, `tell` is told which and what to check.
+    """
     die_with_parent()
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    options = parse_args(list(arguments))
+    kept = prepare_rendezvous(options, tell)
     try:
-        torchrun(list(arguments))
+        run(options)
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         if failure.exitcode > 0:
@@ -39,4 +48,12 @@ def run_agent(arguments: Sequence[str]) -> Outcome:
         return Outcome(BROKEN, f"process {rank} (pid {failure.pid}) was killed by {name}")
     except SignalException as caught:
         return Outcome(128 + caught.sigval)
+    except RendezvousError as error:
+        raise RunError(
+            f"the machines did not come together: {error}",
+            where=f"torchrun --nnodes={options.nnodes} at {options.rdzv_endpoint}",
+            fix="see whether training runs on all of them, and that their clocks agree",
+        ) from error
+    finally:
+        del kept
     return Outcome()

@@ -3,54 +3,113 @@
 import ctypes
 import os
 import signal
+from dataclasses import replace
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
+from unisono.comm.expected import check_nodes
 from unisono.comm.group import Group
+from unisono.comm.meeting import Meeting, Met
+from unisono.comm.network import GLOO, NCCL, variables_for
 from unisono.comm.place import Place, meeting_point, place_from
 from unisono.comm.protocol import Comm, World
 from unisono.comm.slurm import first_slurm_host
 from unisono.comm.solo import Solo
-from unisono.errors import ConfigError
+from unisono.comm.waiting import Tell, wait_aloud
+from unisono.errors import ConfigError, RunError
 
 PR_SET_PDEATHSIG = 1
+START_SECONDS = 300.0
 
 
-def join(device: str, timeout_seconds: float) -> Comm:
-    """Return the communicator of this process; `device` is "auto", "cpu" or "cuda"."""
+def say_nothing(_: str) -> None:
+    """Keep to oneself what joining waits for."""
+
+
+def join(
+    device: str,
+    timeout_seconds: float,
+    *,
+    start_seconds: float = START_SECONDS,
+    interface: str = "",
+    tell: Tell = say_nothing,
+) -> Comm:
+    """Return the communicator of this process; `device` is "auto", "cpu" or "cuda".
+
+    While processes are missing, `tell` is told who and what to check, and after
+    `start_seconds` it is an error. `interface` is the network to use if it is not the one
+    that leads to the others.
+    """
     place = place_from(os.environ)
     world = world_at(place, pick_device(device))
+    check_nodes(os.environ)
     use_device(world)
     if world.size == 1 and not place.address:
         return Solo(world)
     die_with_parent()
-    os.environ.update(variables_of(place, *meeting_point(place, first_slurm_host)))
-    if place.local_size == place.size:
-        # One machine: gradients need not leave it, whatever its host name resolves to.
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    backend = "nccl" if world.device.startswith("cuda") else "gloo"
-    dist.init_process_group(
-        backend, init_method="env://", timeout=timedelta(seconds=timeout_seconds)
+    met = meet(place, interface, start_seconds, tell)
+    os.environ.update(variables_for(met.network, os.environ))
+    _start_group(world, met, timeout_seconds)
+    return Group(
+        replace(
+            world,
+            interface=os.environ.get(NCCL if world.device != "cpu" else GLOO, ""),
+            address=met.network.address,
+            warnings=met.warnings,
+        )
     )
-    return Group(world)
+
+
+def meet(place: Place, interface: str, seconds: float, tell: Tell) -> Met:
+    """Return when all processes of the run have found each other."""
+    address, port = meeting_point(place, first_slurm_host)
+    meeting = Meeting(
+        place,
+        address,
+        port,
+        interface,
+        shared=os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+    )
+    what = f"process {place.rank} is looking for the others at {address} port {port}"
+    try:
+        return wait_aloud(meeting.attend, what, seconds, tell)
+    except RuntimeError as error:
+        raise RunError(
+            f"process {place.rank} lost contact with process 0 while the processes met: "
+            f"{_first_line(error)}",
+            fix="see whether process 0 has ended, and what it said",
+        ) from error
+
+
+def _start_group(world: World, met: Met, timeout_seconds: float) -> None:
+    backend = "nccl" if world.device.startswith("cuda") else "gloo"
+    timeout = timedelta(seconds=timeout_seconds)
+    met.store.set_timeout(timeout)
+    try:
+        # Never by an address (tcp://): under torchrun nobody would hold the store then.
+        dist.init_process_group(
+            backend, store=met.store, rank=world.rank, world_size=world.size, timeout=timeout
+        )
+    except RuntimeError as error:
+        raise RunError(
+            f"all processes have met, but {backend} cannot connect them over "
+            f"{met.network}: {_first_line(error)}",
+            where=f"process {world.rank}",
+            fix="let all ports pass between the machines, or set `sync.interface` to the "
+            "interface of a network that they share",
+        ) from error
+
+
+def _first_line(error: RuntimeError) -> str:
+    return str(error).partition("\n")[0]
 
 
 def world_at(place: Place, device: str) -> World:
     """Return the world as `place` says, on this process's own device."""
     mine = f"cuda:{place.local_rank}" if device == "cuda" else device
     return World(place.rank, place.size, place.local_rank, place.local_size, mine)
-
-
-def variables_of(place: Place, address: str, port: int) -> dict[str, str]:
-    """Return what torch reads, whoever started this process."""
-    return {
-        "RANK": str(place.rank),
-        "WORLD_SIZE": str(place.size),
-        "MASTER_ADDR": address,
-        "MASTER_PORT": str(port),
-    }
 
 
 def pick_device(wanted: str) -> str:

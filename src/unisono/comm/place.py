@@ -12,6 +12,13 @@ from unisono.errors import ConfigError
 Variables = Mapping[str, str]
 
 FIX = "start with torchrun, mpirun, srun or `unisono launch`, or unset them to run alone"
+# PyTorchJob and PAI count machines where torchrun counts processes.
+NODE_RANKS = (
+    "if RANK and WORLD_SIZE number machines (PyTorchJob, PAI), start torchrun on each: "
+    '`torchrun --nnodes "$WORLD_SIZE" --node-rank "$RANK" --nproc-per-node 1 '
+    '--master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" -m unisono train …`; '
+    "otherwise " + FIX
+)
 FIRST_PORT, PORTS = 20_000, 12_000  # below those that the kernel hands out by itself
 
 
@@ -28,6 +35,11 @@ class Place:
     hosts: str = ""
     address: str = ""
     port: int = 0
+
+    @property
+    def on_one_machine(self) -> bool:
+        """Whether all processes of the run are on this machine."""
+        return self.local_size == self.size
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,8 @@ def place_from(variables: Variables) -> Place:
         return _read(_TORCHRUN, variables)
     if "RANK" in by_torchrun or "WORLD_SIZE" in by_torchrun:
         if not others and "LOCAL_RANK" not in variables:
-            raise _half(by_torchrun, [n for n in _names(_TORCHRUN) if n not in variables])
+            missing = [name for name in _names(_TORCHRUN) if name not in variables]
+            raise _half(by_torchrun, missing, NODE_RANKS)
         if others:
             _check_agreement(variables, others[0])
             return _read(others[0], variables)
@@ -177,11 +190,11 @@ def _check_agreement(variables: Variables, launcher: _Launcher) -> None:
             )
 
 
-def _half(present: Sequence[str], missing: Sequence[str]) -> ConfigError:
+def _half(present: Sequence[str], missing: Sequence[str], fix: str = FIX) -> ConfigError:
     return ConfigError(
         f"{', '.join(present)} set, but not {', '.join(missing)}",
         where="environment variables",
-        fix=FIX,
+        fix=fix,
     )
 
 
@@ -193,7 +206,7 @@ def meeting_point(place: Place, first_host: Callable[[str], str]) -> tuple[str, 
     follows from the job, so that all know it and two jobs seldom share it.
     """
     address = place.address
-    if not address and place.local_size == place.size:
+    if not address and place.on_one_machine:
         address = "127.0.0.1"
     if not address and place.hosts:
         address = first_host(place.hosts)

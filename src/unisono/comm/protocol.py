@@ -13,13 +13,20 @@ LossOf = Callable[[nn.Module, Any], Tensor]
 
 @dataclass(frozen=True)
 class World:
-    """Where this process stands among the others."""
+    """Where this process stands among the others.
+
+    `interface` and `address` are those of the network it uses, if it uses any; `warnings` say
+    what was odd when the processes met.
+    """
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
     local_size: int = 1
     device: str = "cpu"
+    interface: str = ""
+    address: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def leads(self) -> bool:

@@ -11,3 +11,5 @@ class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strategy: Literal["ddp", "all_reduce"] = "ddp"
     bucket_mb: Annotated[float, msgspec.Meta(gt=0)] = 25.0
     timeout: str = "5 min"
+    start_timeout: str = "5 min"
+    interface: str = ""

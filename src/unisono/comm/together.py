@@ -1,5 +1,6 @@
 """Things that must succeed on every process, or on none."""
 
+import socket
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -11,6 +12,8 @@ from unisono.comm.protocol import Comm
 from unisono.errors import DismissedError, RunError, UnisonoError
 
 T = TypeVar("T")
+
+HOST = "the host"
 
 
 def all_or_none(comm: Comm, action: Callable[[], T]) -> T:
@@ -38,17 +41,19 @@ def all_or_none(comm: Comm, action: Callable[[], T]) -> T:
 
 def check_same(comm: Comm, facts: Mapping[str, str]) -> None:
     """Raise an error that names the first fact in which a process differs from the leader."""
+    mine = {**facts, HOST: socket.gethostname()}
     rows = [
         msgspec.json.decode(row, type=dict[str, str])
-        for row in comm.gather_bytes(msgspec.json.encode(dict(facts)))
+        for row in comm.gather_bytes(msgspec.json.encode(mine))
     ]
     for rank, row in enumerate(rows):
-        for name, value in rows[0].items():
-            if row.get(name) != value:
+        for name in dict.fromkeys((*rows[0], *row)):
+            value, other = (facts.get(name, "nothing") for facts in (rows[0], row))
+            if value != other and name != HOST:
                 raise RunError(
-                    f"processes do not agree on {name}: process 0 has {value}, "
-                    f"process {rank} has {row.get(name)}",
-                    where=f"process {rank}",
+                    f"processes do not agree on {name}: process 0 on {rows[0][HOST]} has "
+                    f"{value}, process {rank} on {row[HOST]} has {other}",
+                    where=f"process {rank} on {row[HOST]}",
                     fix="use the same version, settings and corpus on all machines",
                 )
 

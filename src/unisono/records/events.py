@@ -34,7 +34,8 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
     """A process joined the run. `step` is the last update already made: 0 for a new run.
 
     `seconds` are those that the run had taken by then. `sources` says what an epoch is mixed
-    of, if there is more than one source.
+    of, if there is more than one source. `interface` and `address` are those of the network
+    over which this process exchanges gradients; empty for a process alone.
     """
 
     step: int
@@ -51,6 +52,8 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
     checkpoint: str = ""
     seconds: float = 0.0
     sources: list[MixedSource] = []
+    interface: str = ""
+    address: str = ""
 
 
 class StepTaken(Event, frozen=True, kw_only=True, tag="step"):

@@ -1,8 +1,8 @@
 """The one place that builds the parts of a run and sets them going."""
 
-import hashlib
 import os
 import time
+import tomllib
 from collections.abc import Iterator
 from functools import partial
 from importlib.metadata import version
@@ -15,11 +15,12 @@ from unisono.batching.collate import nothing_to_learn
 from unisono.batching.respelling import Respelling, respelling_for
 from unisono.batching.stream import Stream
 from unisono.bundle.writer import write_bundle
-from unisono.comm.join import join
+from unisono.comm.join import join, say_nothing
 from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.protocol import Comm
 from unisono.comm.strategies import strategy_of
 from unisono.comm.together import all_or_none, check_same
+from unisono.comm.waiting import Tell
 from unisono.config.settings import Settings
 from unisono.config.write import to_toml
 from unisono.corpus.reader import Corpus, open_corpus
@@ -49,12 +50,19 @@ from unisono.translate.settings import Decoding
 from unisono.units import seconds_of
 
 
-def run_training(settings: Settings) -> Iterator[AnyEvent]:
+def run_training(settings: Settings, tell: Tell = say_nothing) -> Iterator[AnyEvent]:
     """Train as `settings` say, alone or with the processes started with this one.
 
-    Every event is recorded in the run directory before it is yielded.
+    Every event is recorded in the run directory before it is yielded. Before there can be
+    any, `tell` is told what the start waits for.
     """
-    comm = join(settings.device, seconds_of(settings.sync.timeout))
+    comm = join(
+        settings.device,
+        seconds_of(settings.sync.timeout),
+        start_seconds=seconds_of(settings.sync.start_timeout),
+        interface=settings.sync.interface,
+        tell=tell,
+    )
     try:
         yield from run_with(comm, settings)
     except RuntimeError as error:
@@ -107,7 +115,8 @@ def _events(
     started = _started(session, found, model)
     yield msgspec.structs.replace(started, sources=mixture(corpus.manifest, session.stream))
     uneven = uneven_shares(settings.batching, comm.world.size)
-    for trouble in (*found.troubles, *([uneven] if uneven else [])):
+    odd = comm.world.warnings
+    for trouble in (*odd, *found.troubles, *([uneven] if uneven else [])):
         yield Warned(time=time.time(), step=found.progress.step, message=trouble)
     with session.examiner.compiling.paused():
         nothing = nothing_to_learn().to(_device(comm))
@@ -221,6 +230,8 @@ def _started(session: Session, found: Found, model: TransformerModel) -> Started
         updates_per_epoch=session.stream.updates_in(found.progress.epoch),
         checkpoint=found.name,
         seconds=found.progress.seconds,
+        interface=world.interface,
+        address=world.address,
     )
 
 
@@ -264,9 +275,19 @@ def _facts(settings: Settings, corpus: Corpus) -> dict[str, str]:
     return {
         "the version of unisono": version("unisono"),
         "the version of torch": str(torch.__version__),
-        "the settings": hashlib.sha256(to_toml(settings).encode()).hexdigest()[:16],
+        **{f"the setting {name}": value for name, value in _spelt_out(settings)},
         "the corpus": corpus.fingerprint[:16],
     }
+
+
+def _spelt_out(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield every setting with its value, as the run's config.toml has them."""
+    tables = tomllib.loads(to_toml(settings))
+    for name, value in tables.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{key}", repr(inner)) for key, inner in value.items())
+        else:
+            yield name, repr(value)
 
 
 def _devices() -> list[str]:

@@ -1,0 +1,88 @@
+"""The machines of a run before its processes exist: who is here, and whose clock is wrong."""
+
+import math
+import socket
+import threading
+import time
+
+import psutil
+from torch.distributed.distributed_c10d import Store
+
+from unisono.comm.clocks import answer_clock, ask_clock
+from unisono.comm.store import read
+from unisono.comm.waiting import FIRST_WORD_SECONDS, LONGEST_SILENCE_SECONDS, Tell, wait_aloud
+from unisono.errors import RunError
+
+LOOK_EVERY_SECONDS = 0.2
+ANSWER_SECONDS = 30.0
+
+
+def announce(store: Store) -> int:
+    """Say that this machine is here; return its number, from 1 on."""
+    number = int(store.add("machines", 1))
+    store.set(f"machine/{number}", socket.gethostname())
+    return number
+
+
+def check_clock(store: Store, number: int, tell: Tell) -> None:
+    """Raise an error if the clock here is not that of the machine that holds the store."""
+    what = "the first machine does not tell the time"
+    clock = wait_aloud(lambda w: ask_clock(store, number, w), what, ANSWER_SECONDS, tell)
+    said = f"the clock of {socket.gethostname()} {clock.words} that of the first machine"
+    if clock.is_wrong:
+        raise RunError(said, fix="set the clocks of all machines by NTP (chrony, timesyncd)")
+    if clock.is_doubtful:
+        tell(f"warning: {said}")
+
+
+def keep_watch(store: Store, least: int, tell: Tell, *, holds: bool) -> None:
+    """Tell in the background who is missing; whoever `holds` the store also tells the time."""
+    watch = _Watch(store, least, tell, holds)
+    threading.Thread(target=watch.run, daemon=True).start()
+
+
+class _Watch:
+    def __init__(self, store: Store, least: int, tell: Tell, holds: bool) -> None:
+        self._store, self._least, self._tell, self._holds = store, least, tell, holds
+        self._answered: set[int] = set()
+        self._pause = FIRST_WORD_SECONDS
+        self._next_word = time.monotonic() + self._pause
+
+    def run(self) -> None:
+        try:
+            while self._holds or self._next_word < math.inf:
+                self._look()
+                time.sleep(LOOK_EVERY_SECONDS)
+        except RuntimeError:
+            return  # the store is gone: torchrun says so
+
+    def _look(self) -> None:
+        count = int(self._store.add("machines", 0))
+        numbers = range(1, count + 1)
+        if self._holds:
+            new = [number for number in numbers if number not in self._answered]
+            answer_clock(self._store, new, self._answered)
+        if time.monotonic() < self._next_word:
+            return
+        if _has_workers():
+            self._next_word = math.inf
+            return
+        names = [read(self._store, f"machine/{number}") or b"" for number in numbers]
+        hosts = list(dict.fromkeys(name.decode() for name in names if name))
+        if len(hosts) < self._least:
+            self._say(hosts)
+
+    def _say(self, hosts: list[str]) -> None:
+        here, missing = ", ".join(hosts), self._least - len(hosts)
+        self._tell(
+            f"{socket.gethostname()} waits: {len(hosts)} of {self._least} machines are here "
+            f"({here}), {missing} missing; check that training was started there, and what it "
+            "says"
+        )
+        self._pause = min(2 * self._pause, LONGEST_SILENCE_SECONDS)
+        self._next_word = time.monotonic() + self._pause
+
+
+def _has_workers() -> bool:
+    """Say whether torchrun has found enough machines and started its workers."""
+    return bool(psutil.Process().children())

@@ -1,0 +1,61 @@
+"""A process that joins as its variables say, tells what it sees, and leaves.
+
+SKEW is by how many seconds its clock is ahead, START how long it waits, INTERFACE the setting.
+With LISTENERS it also prints who listens on this machine while all are in. With DEATHS it
+kills itself when all are in, unless torchrun has started it more often than that.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from unisono.comm.join import join
+from unisono.errors import UnisonoError
+
+
+def listeners():
+    shown = subprocess.run(["ss", "-ltnH"], capture_output=True, text=True, check=True)
+    return sorted({line.split()[3].rpartition(":")[0] for line in shown.stdout.splitlines()})
+
+
+def main():
+    right, skew = time.time, float(os.environ.get("SKEW", "0"))
+    time.time = lambda: right() + skew
+    try:
+        comm = join(
+            "cpu",
+            30,
+            start_seconds=float(os.environ.get("START", "30")),
+            interface=os.environ.get("INTERFACE", ""),
+            tell=lambda text: print(text, file=sys.stderr, flush=True),
+        )
+    except UnisonoError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        sys.exit(error.exit_code)
+    world = comm.world
+    comm.barrier()
+    found = {
+        "rank": world.rank,
+        "size": world.size,
+        "host": socket.gethostname(),
+        "interface": world.interface,
+        "address": world.address,
+        "warnings": world.warnings,
+        "backends": [os.environ.get(f"{b}_SOCKET_IFNAME", "") for b in ("GLOO", "NCCL")],
+        "listeners": listeners() if os.environ.get("LISTENERS") else [],
+    }
+    print(json.dumps(found), flush=True)
+    comm.barrier()
+    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    if world.rank == 1 and restarts < int(os.environ.get("DEATHS", "0")):
+        os.kill(os.getpid(), signal.SIGKILL)
+    comm.barrier()
+    comm.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Processes of one machine meet, or say why they do not."""
+
+import socket
+
+import pytest
+from joining import ends_of, start_here, variables
+
+from support.ranks import free_port
+
+pytestmark = pytest.mark.ranks
+
+
+def at(port, rank, size=2, **further):
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    return variables(rank, size, **place | further)
+
+
+def test_who_is_missing_is_told_and_after_a_while_an_error():
+    port = free_port()
+    joiners = [start_here(at(port, rank, 4, START=6)) for rank in (0, 2)]
+    for rank, end in zip((0, 2), ends_of(joiners), strict=True):
+        host = socket.gethostname()
+        wanted = (
+            f"process {rank} on {host} waits on lo (127.0.0.1): 2 of 4 processes are here "
+            f"(processes 0, 2 on {host}), missing: processes 1, 3"
+        )
+        assert end.exit_code == 4
+        assert wanted in end.said.partition("RunError")[0]
+        assert f"RunError: after 6.00 s, {wanted}" in end.said
+
+
+def test_a_port_that_is_taken_is_told_with_who_has_it():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (end,) = ends_of([start_here(at(port, 0))])
+    assert end.exit_code == 4
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in end.said
+    assert "MASTER_PORT" in end.said
+
+
+def test_two_processes_of_one_rank_are_told_apart():
+    port = free_port()
+    ends = ends_of([start_here(at(port, rank, 3, START=4)) for rank in (0, 1, 1)])
+    assert [end.exit_code for end in ends] == [4] * 3
+    assert sum("two processes say that they are process 1" in end.said for end in ends) == 1
+
+
+def test_an_interface_that_is_not_there_is_named_with_those_that_are():
+    (end,) = ends_of([start_here(at(free_port(), 0, INTERFACE="eth77"))])
+    assert end.exit_code == 2
+    assert "the network interface `eth77` is not up or does not exist" in end.said
+    assert "lo (127.0.0.1)" in end.said
+    assert "where: sync.interface" in end.said
+    told = at(free_port(), 0, GLOO_SOCKET_IFNAME="eth78", INTERFACE="lo")
+    (end,) = ends_of([start_here(told)])
+    assert "where: GLOO_SOCKET_IFNAME" in end.said
+
+
+def test_a_leader_that_goes_away_is_noticed_while_others_are_missing():
+    port = free_port()
+    first, second = (start_here(at(port, rank, 3, START=40)) for rank in (0, 1))
+    while "missing: process 2" not in second.stderr.readline():
+        assert second.poll() is None
+    first.kill()
+    _, end = ends_of([first, second])
+    assert end.exit_code == 4
+    assert "process 1 lost contact with process 0" in end.said
