@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from unisono.launch.local import plan_local
 from unisono.launch.outcome import PREEMPTED, was_preempted
 from unisono.launch.plan import Command, Training
 
-ELSEWHERE = {
+ELSEWHERE: dict[str, Callable[..., int]] = {
     "hosts": launch_on_hosts,
     "slurm": launch_on_slurm,
     "kubernetes": launch_on_kubernetes,
@@ -42,6 +43,7 @@ ELSEWHERE = {
 @click.pass_context
 def launch(
     context: click.Context,
+    /,
     config: Path,
     overrides: tuple[str, ...],
     workers: int,

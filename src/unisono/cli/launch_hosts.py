@@ -69,7 +69,8 @@ def launch_on_hosts(
                 print(command.as_shell())
         return 0
     question = Describe(directory, str(training.config), training.overrides)
-    settings = msgspec.to_builtins(training.settings)
+    # As they will come back: JSON has no tuples.
+    settings = msgspec.json.decode(msgspec.json.encode(training.settings))
     journey = Journey(machines, question, settings, python, port, known, not address)
     found = _examine(ssh, journey)
     if check:

@@ -24,7 +24,7 @@ BELONGS_TO = {
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 _WHERE = (
-    click.option("--hosts", default="", metavar="A,B:2", help="Train on these, over ssh."),
+    click.option("--hosts", default="", metavar="A,B:2", help="Train there, over ssh."),
     click.option("--slurm", is_flag=True, help="Submit a job to Slurm."),
     click.option("--kubernetes", is_flag=True, help="Write a manifest for Kubeflow Trainer."),
     click.option("--check", is_flag=True, help="Only ask the hosts whether they are ready."),
@@ -40,11 +40,23 @@ _WHERE = (
     ),
     click.option("--ssh-config", type=PathType, help="Instead of ~/.ssh/config."),
     click.option("--address", default="", help="Where the others reach the first host."),
-    click.option("--port", default=PORT, show_default=True, type=click.IntRange(1024, 65535)),
-    click.option("--nodes", default=2, show_default=True, type=click.IntRange(1)),
+    click.option(
+        "--port",
+        default=PORT,
+        show_default=True,
+        type=click.IntRange(1024, 65535),
+        help="Where the agents meet on the first host.",
+    ),
+    click.option(
+        "--nodes",
+        default=2,
+        show_default=True,
+        type=click.IntRange(1),
+        help="How many machines the cluster is asked for.",
+    ),
     click.option("--output", type=PathType, metavar="FILE", help="Where to write the job."),
     click.option(
-        "--time", "time_limit", default="", metavar="LIMIT", help="Slurm's, 12:00:00."
+        "--time", "time_limit", default="", metavar="LIMIT", help="Slurm's, such as 12:00:00."
     ),
     click.option("--partition", default="", help="Slurm's."),
     click.option(

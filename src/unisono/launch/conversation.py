@@ -70,7 +70,7 @@ class Conversation:
         for _ in range(MOST_FOREIGN_LINES):
             line = self._line()
             try:
-                return msgspec.json.decode(line, type=answer | Failed)  # type: ignore[arg-type]
+                return msgspec.json.decode(line, type=answer | Failed)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue  # the shell there has something to say at every start
         raise UnreachableError("it answers with something else", "look at its shell's profile")

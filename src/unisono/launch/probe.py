@@ -79,9 +79,9 @@ def describe(question: Describe) -> Facts:
     try:
         os.chdir(question.directory)
     except OSError as error:
-        return Facts(
-            troubles=(Trouble(f"no directory {question.directory}: {error.strerror}"),)
-        )
+        what = f"there is no directory {question.directory}: {error.strerror}"
+        fix = "make it there with config and corpus, or name another one with --directory"
+        return Facts(troubles=(Trouble(what, fix=fix),))
     facts = Facts(
         host=socket.gethostname(),
         address=os.environ.get("SSH_CONNECTION", "").split()[2:3],
@@ -142,9 +142,10 @@ def connect(question: Connect) -> Connected:
     found = socket.getaddrinfo(question.address, question.port, type=socket.SOCK_STREAM)
     # torch's store is asked for IPv4 first.
     *_, place = min(found, key=lambda one: one[0] != socket.AF_INET)
-    with socket.create_connection(place[:2], timeout=CONNECT_SECONDS) as caller:
+    number = str(place[0])
+    with socket.create_connection((number, question.port), CONNECT_SECONDS) as caller:
         heard = caller.recv(len(question.token)).decode(errors="replace")
-        return Connected(str(place[0]), is_right=heard == question.token)
+        return Connected(number, is_right=heard == question.token)
 
 
 def _version(package: str) -> str:

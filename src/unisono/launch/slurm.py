@@ -76,7 +76,9 @@ class SlurmJob:
             "requeue": "",
         }
         given = {name: value for name, value in asked.items() if value or name == "requeue"}
-        directives = [_directive(name, value) for name, value in (given | self.further).items()]
+        directives = [
+            _directive(name, value) for name, value in {**given, **self.further}.items()
+        ]
         variables = [f"export {name}={shlex.quote(v)}\n" for name, v in self.variables.items()]
         return SCRIPT.format(
             directives="\n".join(directives),
