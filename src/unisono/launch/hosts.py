@@ -44,7 +44,8 @@ def _parse(word: str, slots: int) -> Host:
         )
     if not colon:
         return Host(name, slots)
-    if not number.isdecimal() or not 1 <= int(number) <= MOST_SLOTS:
+    digits = number.isascii() and number.isdecimal()
+    if not digits or not 1 <= int(number) <= MOST_SLOTS:
         raise ConfigError(
             f'"{number}" is not a number of processes',
             where=f"{WHERE} {word}",
