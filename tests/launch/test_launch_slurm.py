@@ -50,9 +50,7 @@ def submit(cluster, config, *words):
     """Submit a run of two nodes; return the number of its job."""
     command = [*UNISONO, config, "--slurm", "--workers", 1, *words]
     # Slurm hands the environment of the submission on to the job.
-    done = cluster.run(
-        *command, cwd=config.parent, env={"PYTHONPATH": os.environ["PYTHONPATH"]}
-    )
+    done = cluster.run(*command, cwd=config.parent, env={"PYTHONPATH": str(SOURCE)})
     assert done.returncode == 0, done.stderr
     assert f"job {done.stdout.strip()} was submitted" in done.stderr
     return done.stdout.strip()

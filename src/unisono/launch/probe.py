@@ -12,8 +12,10 @@ import platform
 import shutil
 import socket
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -158,19 +160,27 @@ def _version(package: str) -> str:
 def _room(settings: Settings, corpus: Corpus) -> dict[str, Any]:
     run = Path(settings.run).absolute()
     existing = next(path for path in (run, *run.parents) if path.is_dir())
-    trouble = Trouble(
-        f"the run directory {run} cannot be written",
-        str(existing),
-        "give permission there, or choose another directory with --set run=…",
-    )
     # Those that are kept, the best, and the one being written.
     checkpoints = settings.checkpoint.keep + 2
     return {
         "run": str(run),
         "free_bytes": shutil.disk_usage(existing).free,
         "needed_bytes": checkpoints * checkpoint_bytes(settings, corpus) + ROOM_BESIDES,
-        "troubles": () if os.access(existing, os.W_OK | os.X_OK) else (trouble,),
+        "troubles": tuple(_unwritable(run, existing)),
     }
+
+
+def _unwritable(run: Path, existing: Path) -> Iterator[Trouble]:
+    # Trying says more than permissions do: root may write everywhere, and yet not here.
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        yield Trouble(
+            f"the run directory {run} cannot be written: {error.strerror}",
+            str(existing),
+            "give permission there, or choose another directory with --set run=…",
+        )
 
 
 if __name__ == "__main__":
