@@ -39,7 +39,8 @@ def test_a_dry_run_shows_the_script_and_writes_nothing(tmp_path, monkeypatch):
     assert {"nodes=4", "ntasks-per-node=8", "time=12:00:00", "partition=gpu"} < asked
     assert {"gres=gpu:8", "exclusive", "signal=TERM@60", "requeue", f"chdir={tmp_path}"} < asked
     assert "export NCCL_DEBUG='a b'" in lines
-    assert f"srun --kill-on-bad-exit=1 {sys.executable} -m unisono train my.toml" in lines
+    command = f"{sys.executable} -m unisono train my.toml"
+    assert f"srun --kill-on-bad-exit=0 --wait=60 {command}" in lines
     assert lines[0].startswith("# would write ")
     checked = subprocess.run(["bash", "-n"], input=done.output, text=True, check=False)
     assert checked.returncode == 0

@@ -15,6 +15,7 @@ from unisono.launch.ssh import Ssh
 
 # Time to connect and to import what the probe needs, maybe from a network disk.
 ANSWER_SECONDS = 60.0
+END_SECONDS = 5.0
 # What the shell there may print before our program speaks.
 MOST_FOREIGN_LINES = 200
 NO_PROGRAM = (126, 127)
@@ -53,9 +54,15 @@ class Conversation:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            # The probe may hold the port where the agents will meet.
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdout, self._errors):
             if stream is not None:
                 stream.close()
 

@@ -19,8 +19,9 @@ SCRIPT = """\
 #!/bin/bash
 {directives}
 
-# One task is one process of the run. `train` finds the others by Slurm's own variables.
-{variables}srun --kill-on-bad-exit=1 {command}
+# One task is one process of the run. `train` finds the others by Slurm's own variables. When
+# one has ended, the others have a minute to save or to notice.
+{variables}srun --kill-on-bad-exit=0 --wait=60 {command}
 code=$?
 
 # Stopped before the time limit, and saved: back into the queue. It goes on from there.
