@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -134,21 +135,42 @@ def test_what_is_missing_on_a_machine_is_named(machines):
         assert says in done.stderr
 
 
-def test_a_port_that_is_taken_and_an_address_nobody_reaches_are_seen_before(machines):
-    listening = "import socket; s = socket.create_server(('', 29777)); print(1, flush=True); "
-    holder = [sys.executable, "-c", f"{listening} import time; time.sleep(1000)"]
-    job = machines.start(0, holder, stdout=subprocess.PIPE)
+STRANGER = """
+import socket
+server = socket.create_server(("", 29777))
+print("ready", flush=True)
+while True:
+    caller, _ = server.accept()
+    caller.sendall(b"x" * 100)
+    caller.close()
+"""
+
+
+@contextmanager
+def stranger(machines, node):
+    """Somebody else at port 29777 of a machine."""
+    job = machines.start(node, [sys.executable, "-c", STRANGER], stdout=subprocess.PIPE)
     try:
-        assert job.stdout.readline() == "1\n"
-        shown = refused(machines, "--hosts", "node0,node1", "--port", 29777)
+        assert job.stdout.readline() == "ready\n"
+        yield
     finally:
         job.kill()
+
+
+def test_a_port_that_is_taken_is_seen_before(machines):
+    with stranger(machines, 0):
+        shown = refused(machines, "--hosts", "node0,node1", "--port", 29777)
     assert "node0 | port 29777 cannot be used: [Errno 98]" in shown
+
+
+def test_an_address_that_leads_elsewhere_is_seen_before(machines):
     shown = refused(machines, "--hosts", "node0,node1", "--address", "10.88.0.2")
     assert "node1 | it cannot reach node0, which is 10.88.0.2, at port 29500" in shown
     # Debian's usual entry for a machine's own name leads every machine to itself.
-    shown = refused(machines, "--hosts", "node0,node1", "--address", "127.0.1.1")
-    assert "node1 | it cannot reach node0, which is 127.0.1.1, at port 29500" in shown
+    with stranger(machines, 1):
+        words = ["--address", "127.0.1.1", "--port", 29777]
+        shown = refused(machines, "--hosts", "node0,node1", *words)
+    assert "node1 | another machine than node0 answers at 127.0.1.1" in shown
 
 
 def test_two_machines_train_together_with_as_many_processes_as_were_said(machines):

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from unisono.launch.outcome import was_preempted
+from unisono.launch.over_ssh import OverSsh
 from unisono.launch.remote import surroundings
 from unisono.records.events import Ended, Started, to_line
 
@@ -100,15 +101,26 @@ def test_what_the_command_leaves_behind_is_killed():
         assert not living(everything)
 
 
+# The wrapper as it is, but for its patience.
+IMPATIENT = (
+    "import os, sys; from unisono.launch import remote; remote.SILENCE_SECONDS = 1; "
+    "os._exit(remote.main(sys.argv[1:]))"
+)
+
+
 def test_silence_means_that_the_launcher_is_gone():
-    # The wrapper as it is, but for its patience.
-    code = (
-        "import sys; from unisono.launch import remote; remote.SILENCE_SECONDS = 0.5; "
-        "sys.exit(remote.main(sys.argv[1:]))"
-    )
-    command = [sys.executable, "-c", code, "--", "sleep", "1000"]
+    command = [sys.executable, "-c", IMPATIENT, "--", "sleep", "1000"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         assert process.wait(timeout=60) == 128 + signal.SIGTERM
+
+
+def test_a_launcher_that_has_nothing_to_say_says_that_it_is_there(monkeypatch):
+    monkeypatch.setattr("unisono.launch.over_ssh.ALIVE_EVERY_SECONDS", 0.1)
+    command = [sys.executable, "-c", IMPATIENT, "--", "sh", "-c", "sleep 2.5; exit 9"]
+    with OverSsh(command) as job:
+        while job.poll() is None:
+            time.sleep(0.05)
+        assert job.poll() == 9
 
 
 def test_torchrun_is_told_its_address_and_threads_unless_the_user_did():
