@@ -5,7 +5,6 @@ Nothing of the user's is touched: the client reads `config` and no other file.
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -78,10 +77,3 @@ class SshLab(Lab):
         while "SSH" not in self.run(node, answer, timeout=30).stdout:
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)
-
-
-def free_port():
-    """Return a port of loopback that nobody uses."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
