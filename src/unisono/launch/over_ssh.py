@@ -1,5 +1,6 @@
 """Programs on other machines, started through ssh and told what to do through their input."""
 
+import os
 import signal
 import subprocess
 import threading
@@ -63,7 +64,6 @@ class OverSsh(subprocess.Popen[str]):
             process_group=0,
         )
         self._ended = threading.Event()
-        self._speaking = threading.Lock()
         threading.Thread(target=self._stay_in_touch, daemon=True).start()
 
     def send_signal(self, sig: int) -> None:
@@ -88,8 +88,8 @@ class OverSsh(subprocess.Popen[str]):
             self._say("")
 
     def _say(self, order: str) -> None:
-        # Nobody may listen any more; then poll() will tell.
-        with self._speaking, suppress(OSError, ValueError):
+        # Nobody may listen any more; then poll() will tell. Past the buffer of `stdin`, which
+        # would otherwise keep what it cannot get rid of.
+        with suppress(OSError, ValueError):
             if self.stdin is not None:
-                self.stdin.write(f"{order}\n")
-                self.stdin.flush()
+                os.write(self.stdin.fileno(), f"{order}\n".encode())
