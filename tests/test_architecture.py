@@ -45,7 +45,8 @@ MAY_IMPORT = {
     "prepare": FOUNDATION | {"text", "corpus", "config"},
     "train": FOUNDATION | FORMATS | PARTS | {"config"},
     "report": FOUNDATION | {"records", "diagnose"},
-    "launch": FOUNDATION,
+    # What it asks other machines is what training would: settings, corpus, size of a model.
+    "launch": FOUNDATION | {"records", "corpus", "models", "config"},
     "lab": FOUNDATION | {"launch"},
     "cli": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
 }

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from support.slurm import Slurm, missing_programs
+from support.slurm import Slurm
+from support.slurm import missing as missing_programs
 from support.tiny import tiny_settings, write_text
 from unisono.config.write import to_toml
 from unisono.lab.agents import plan_agent
@@ -71,17 +72,17 @@ def test_mpirun(launcher, corpus_home, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory):
+def slurm():
     missing = missing_programs()
     if missing or os.geteuid() != 0:
         pytest.skip(f"no Slurm here: {', '.join(missing) or 'needs root'}")
-    with Slurm(tmp_path_factory.mktemp("slurm")) as slurm:
+    with Slurm() as slurm:
         yield slurm
 
 
 def test_srun_on_two_nodes(slurm, corpus_home, tmp_path):
     config = write_config(corpus_home, tmp_path)
-    view = train(["srun", "-N2", "-n2"], config, slurm.environment)
+    view = train(["srun", "-N2", "-n2"], config, {**os.environ, **slurm.variables})
     assert [(start.rank, start.size) for start in view.starts] == [(0, 2), (1, 2)]
     assert view.ends[-1].reason == "max_steps"
 
@@ -89,7 +90,7 @@ def test_srun_on_two_nodes(slurm, corpus_home, tmp_path):
 def test_srun_with_variables_that_contradict_it_shows_both(slurm, corpus_home, tmp_path):
     done = subprocess.run(
         ["srun", "-N1", "-n1", *UNISONO, "train", write_config(corpus_home, tmp_path)],
-        env={**slurm.environment, "WORLD_SIZE": "4"},
+        env={**os.environ, **slurm.variables, "WORLD_SIZE": "4"},
         capture_output=True,
         text=True,
         timeout=LIMIT_SECONDS,

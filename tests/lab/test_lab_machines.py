@@ -187,7 +187,7 @@ def test_a_step_that_fails_takes_down_what_was_made_so_far():
 
 
 def test_when_one_node_fails_the_others_are_stopped(monkeypatch):
-    monkeypatch.setattr("unisono.lab.everywhere.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("unisono.launch.everywhere.GRACE_SECONDS", 0.2)
     script = "trap '' TERM; echo waiting; while :; do sleep 0.05; done"
     programs = [(0, Command(("sh", "-c", script))), (1, Command(("sh", "-c", "exit 3")))]
     with Lab(LabPlan()) as lab:

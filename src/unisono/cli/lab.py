@@ -4,23 +4,24 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from unisono.cli import VERBS
-from unisono.cli.launch import _was_preempted
-from unisono.cli.train import PREEMPTED, train
+from unisono.cli.heard import passing_on, show_everywhere
+from unisono.cli.train import train
 from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.lab.agents import plan_agent
 from unisono.lab.build import rehearse
-from unisono.lab.everywhere import Everywhere, Line
+from unisono.lab.everywhere import Everywhere
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan, name_of
+from unisono.launch.outcome import PREEMPTED, was_preempted
 from unisono.launch.plan import Command
 
 ALL = "all"
@@ -71,10 +72,11 @@ def lab(
         print(rehearse(plan, programs, sorted(os.sched_getaffinity(0))))
         return
     run = _check_training(command) if trains else None
+    began = time.time()
     with Lab(plan) as machines:
         alone = len(programs) == 1 and not trains
         code = _attach(machines, *programs[0]) if alone else _everywhere(machines, programs)
-    if code and run is not None and _was_preempted(run):
+    if code and run is not None and was_preempted(run, since=began):
         code = PREEMPTED
     sys.exit(code)
 
@@ -125,7 +127,7 @@ def _attach(machines: Lab, node: int, command: Command) -> int:
     names = ", ".join(name_of(node) for node in range(machines.plan.nodes))
     print(f"on {name_of(node)}; the machines are {names}", file=sys.stderr, flush=True)
     job = machines.attach(node, command.argv, variables=command.variables)
-    with _passing_on(job.pass_on):
+    with passing_on(job.pass_on):
         code = job.wait()
     _take_terminal_back()
     return 128 - code if code < 0 else code
@@ -134,15 +136,7 @@ def _attach(machines: Lab, node: int, command: Command) -> int:
 def _everywhere(machines: Lab, programs: Sequence[tuple[int, Command]]) -> int:
     """Run programs on all nodes and show what they say; return the first bad exit code."""
     running = Everywhere(machines, programs)
-    with _passing_on(running.signal):
-        for event in running.events():
-            name = name_of(event.node)
-            if isinstance(event, Line):
-                stream = sys.stderr if event.is_error else sys.stdout
-                print(f"{name} | {event.text}", file=stream, flush=True)
-            elif event.exit_code:
-                text = f"{name} ended with exit code {event.exit_code}"
-                print(text, file=sys.stderr, flush=True)
+    show_everywhere(running, [name_of(node) for node in range(machines.plan.nodes)])
     return running.exit_code
 
 
@@ -152,15 +146,3 @@ def _take_terminal_back() -> None:
         before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         os.tcsetpgrp(0, os.getpgrp())
         signal.signal(signal.SIGTTOU, before)
-
-
-@contextmanager
-def _passing_on(receive: Callable[[int], None]) -> Iterator[None]:
-    """Let signals that are meant to stop us be received by the nodes."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda n, _: receive(n)) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

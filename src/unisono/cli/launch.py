@@ -1,39 +1,73 @@
-"""`unisono launch`: start training on several processes."""
+"""`unisono launch`: start training on several processes, here or on other machines."""
 
 import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
+from unisono.cli.launch_batch import launch_on_kubernetes, launch_on_slurm
+from unisono.cli.launch_hosts import launch_on_hosts
+from unisono.cli.launch_options import mode_of, where_options
 from unisono.cli.options import config_argument, set_option
-from unisono.cli.train import PREEMPTED
 from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.launch.local import plan_local
-from unisono.launch.plan import Command
-from unisono.records.layout import RunDirectory
-from unisono.records.view import read_run
+from unisono.launch.outcome import PREEMPTED, was_preempted
+from unisono.launch.plan import Command, Training
+
+ELSEWHERE: dict[str, Callable[..., int]] = {
+    "hosts": launch_on_hosts,
+    "slurm": launch_on_slurm,
+    "kubernetes": launch_on_kubernetes,
+}
 
 
 @click.command()
 @config_argument
 @set_option
-@click.option("--workers", default=2, show_default=True, type=click.IntRange(1))
-@click.option("--dry-run", is_flag=True, help="Show what would be started.")
-def launch(config: Path, overrides: tuple[str, ...], workers: int, dry_run: bool) -> None:
-    """Train as CONFIG says with several processes on this machine, under torchrun."""
+@click.option(
+    "--workers",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Processes on each machine.",
+)
+@where_options
+@click.option("--dry-run", is_flag=True, help="Show what would be started and written.")
+@click.pass_context
+def launch(
+    context: click.Context,
+    /,
+    config: Path,
+    overrides: tuple[str, ...],
+    workers: int,
+    dry_run: bool,
+    **where: Any,
+) -> None:
+    """Train as CONFIG says with several processes, under torchrun.
+
+    On this machine, or on others: --hosts reaches them over your own ssh and looks first
+    whether all are ready; --slurm submits a job; --kubernetes writes a manifest.
+    """
+    mode = mode_of(context)
     settings = load_settings(config, overrides)
-    sets = [word for override in overrides for word in ("--set", override)]
-    command = plan_local(["train", str(config), *sets], workers)
+    training = Training(config, overrides, settings, workers)
+    if mode:
+        sys.exit(ELSEWHERE[mode](training, dry_run=dry_run, **where))
+    command = plan_local(training.arguments, workers)
     if dry_run:
         print(command.as_shell())
         return
     open_corpus(Path(settings.corpus.directory))
+    began = time.time()
     code = run_command(command)
-    if code and _was_preempted(Path(settings.run)):
+    if code and was_preempted(Path(settings.run), since=began):
         code = PREEMPTED
     sys.exit(code)
 
@@ -52,12 +86,3 @@ def run_command(command: Command) -> int:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _was_preempted(run: Path) -> bool:
-    # torchrun exits with 1 even after a perfect save; the run itself knows better.
-    if not RunDirectory(run).config.is_file():
-        return False
-    view = read_run(run)
-    ended = [end for end in view.ends if end.time >= view.last_starts[0].time]
-    return bool(ended) and ended[-1].reason == "signal"

@@ -1,118 +1,29 @@
 """One program on every node, heard in one place."""
 
-import queue
-import signal
 import subprocess
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import IO
+from collections.abc import Sequence
 
-from unisono.lab.job import Job
 from unisono.lab.lab import Lab
+from unisono.launch import everywhere
+from unisono.launch.everywhere import Ended, Line
 from unisono.launch.plan import Command
 
-# How long the other nodes may take to notice that one has failed, and then to stop when
-# they are told to: what torchrun gives its workers.
-GRACE_SECONDS = 30.0
-LOOK_EVERY_SECONDS = 0.2
-# A process that the program left behind may still hold its output open.
-LAST_WORDS_SECONDS = 3.0
-LONGEST_LINE = 65536
+__all__ = ["Ended", "Everywhere", "Line"]
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line that a node wrote, without its end."""
-
-    node: int
-    text: str
-    is_error: bool = False
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A node's program is over, with this exit code."""
-
-    node: int
-    exit_code: int
-
-
-class Everywhere:
-    """Programs on several nodes, from their start to the end of the last.
-
-    If one fails, the others get a while to notice, then a SIGTERM, then SIGKILL.
-    """
+class Everywhere(everywhere.Everywhere):
+    """Programs on nodes of a laboratory, from their start to the end of the last."""
 
     def __init__(self, lab: Lab, programs: Sequence[tuple[int, Command]]) -> None:
-        self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
-        self._running: dict[int, Job] = {}
-        self._readers: list[threading.Thread] = []
-        self._signals = 0
-        self._deadline = float("inf")
-        self.exit_code = 0
-        for node, command in programs:
-            job = lab.start(
-                node,
-                command.argv,
-                variables=command.variables,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            self._running[node] = job
-            self._listen(node, job.stdout, is_error=False)
-            self._listen(node, job.stderr, is_error=True)
-
-    def events(self) -> Iterator[Line | Ended]:
-        """Yield what the nodes say, and which has ended, until all have."""
-        while self._running:
-            yield from self._heard(wait=True)
-            yield from self._ended()
-            self._enforce()
-        deadline = time.monotonic() + LAST_WORDS_SECONDS
-        for reader in self._readers:
-            reader.join(timeout=max(0.0, deadline - time.monotonic()))
-        yield from self._heard(wait=False)
-
-    def signal(self, number: int) -> None:
-        """Pass a signal on to every node; the second one kills them."""
-        self._signals += 1
-        for job in self._running.values():
-            job.send_signal(number if self._signals == 1 else signal.SIGKILL)
-
-    def _listen(self, node: int, stream: IO[str] | None, *, is_error: bool) -> None:
-        def read() -> None:
-            with suppress(ValueError):  # closed: the laboratory was left
-                while stream and (text := stream.readline(LONGEST_LINE)):
-                    self._lines.put(Line(node, text.rstrip("\n"), is_error))
-
-        self._readers.append(threading.Thread(target=read, daemon=True))
-        self._readers[-1].start()
-
-    def _heard(self, *, wait: bool) -> Iterator[Line]:
-        try:
-            if wait:
-                yield self._lines.get(timeout=LOOK_EVERY_SECONDS)
-            while True:
-                yield self._lines.get_nowait()
-        except queue.Empty:
-            return
-
-    def _ended(self) -> Iterator[Ended]:
-        for node, job in list(self._running.items()):
-            code = job.poll()
-            if code is None:
-                continue
-            del self._running[node]
-            code = 128 - code if code < 0 else code
-            if code:
-                self.exit_code = self.exit_code or code
-                self._deadline = min(self._deadline, time.monotonic() + GRACE_SECONDS)
-            yield Ended(node, code)
-
-    def _enforce(self) -> None:
-        if time.monotonic() > self._deadline:
-            self._deadline = time.monotonic() + GRACE_SECONDS
-            self.signal(signal.SIGTERM)
+        super().__init__(
+            {
+                node: lab.start(
+                    node,
+                    command.argv,
+                    variables=command.variables,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+                for node, command in programs
+            }
+        )

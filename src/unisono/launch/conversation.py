@@ -1,0 +1,127 @@
+"""Questions to a machine over ssh, answered by `unisono.launch.probe` there."""
+
+import select
+import subprocess
+import tempfile
+import time
+from types import TracebackType
+from typing import TypeVar
+
+import msgspec
+
+from unisono.launch.over_ssh import LOST
+from unisono.launch.questions import Answer, Failed, Question
+from unisono.launch.ssh import Ssh
+
+# Time to connect and to import what the probe needs, maybe from a network disk.
+ANSWER_SECONDS = 60.0
+END_SECONDS = 5.0
+# What the shell there may print before our program speaks.
+MOST_FOREIGN_LINES = 200
+NO_PROGRAM = (126, 127)
+A = TypeVar("A", bound=Answer)
+
+
+class UnreachableError(Exception):
+    """A machine does not answer: why, and what to do about it."""
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        super().__init__(what)
+        self.what, self.fix = what, fix
+
+
+class Conversation:
+    """A machine that is asked, until the end of the `with` block."""
+
+    def __init__(self, ssh: Ssh, host: str, python: str) -> None:
+        self._host, self._python = host, python
+        self._command = probe_command(ssh, host, python)
+
+    def __enter__(self) -> "Conversation":
+        self._errors = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            bufsize=0,
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            # The probe may hold the port where the agents will meet.
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdout, self._errors):
+            if stream is not None:
+                stream.close()
+
+    def ask(self, question: Question, answer: type[A]) -> A | Failed:
+        """Ask, and wait for the answer."""
+        if self._process.stdin is None:
+            raise UnreachableError("it was never asked")
+        try:
+            self._process.stdin.write(msgspec.json.encode(question) + b"\n")
+        except BrokenPipeError:
+            raise self._gone() from None
+        for _ in range(MOST_FOREIGN_LINES):
+            line = self._line()
+            try:
+                return msgspec.json.decode(line, type=answer | Failed)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue  # the shell there has something to say at every start
+        raise UnreachableError("it answers with something else", "look at its shell's profile")
+
+    def _line(self) -> bytes:
+        deadline, line = time.monotonic() + ANSWER_SECONDS, b""
+        stream = self._process.stdout
+        while stream is not None and not line.endswith(b"\n"):
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([stream], [], [], left)[0]:
+                raise UnreachableError(
+                    f"it has not answered for {ANSWER_SECONDS:.0f} s",
+                    f"see whether `ssh {self._host} true` is slow, or the disk of its Python",
+                )
+            data = stream.read(65536)
+            if not data:
+                raise self._gone()
+            line += data
+        return line
+
+    def _gone(self) -> UnreachableError:
+        code = self._process.wait()
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").split("\n")
+        last = next(
+            (line.strip() for line in reversed(said) if line.strip()), "no reason given"
+        )
+        host, python = self._host, self._python
+        if code == LOST:
+            return UnreachableError(
+                f"ssh cannot connect: {last}", f"make `ssh {host} true` work without questions"
+            )
+        if code in NO_PROGRAM:
+            return UnreachableError(
+                f"there is no Python at {python} ({last})", "name the one to use with --python"
+            )
+        if "No module named" in last:
+            return UnreachableError(
+                f"{python} knows no Unisono ({last})",
+                "install the same version there, or name another Python with --python",
+            )
+        return UnreachableError(f"its probe ended with exit code {code}: {last}")
+
+
+def probe_command(ssh: Ssh, host: str, python: str) -> tuple[str, ...]:
+    """Return the command that asks a host about itself."""
+    return ssh.command(host, (python, "-m", "unisono.launch.probe"))

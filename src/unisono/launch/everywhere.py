@@ -1,0 +1,121 @@
+"""One program on each of several machines, heard in one place."""
+
+import queue
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Protocol
+
+# How long the other machines may take to notice that one has failed, and then to stop when
+# they are told to: what torchrun gives its workers.
+GRACE_SECONDS = 30.0
+LOOK_EVERY_SECONDS = 0.2
+# A process that the program left behind may still hold its output open.
+LAST_WORDS_SECONDS = 3.0
+LONGEST_LINE = 65536
+
+
+class Job(Protocol):
+    """A program on a machine; a `Popen` of text is one."""
+
+    stdout: IO[str] | None
+    stderr: IO[str] | None
+
+    def poll(self) -> int | None:
+        """Return its exit code, negative if a signal ended it, or None while it runs."""
+
+    def send_signal(self, sig: int) -> None:
+        """Send it a signal; nothing happens if it is over."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that a machine wrote, without its end."""
+
+    node: int
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A machine's program is over, with this exit code."""
+
+    node: int
+    exit_code: int
+
+
+class Everywhere:
+    """Programs that were started on several machines, to the end of the last.
+
+    If one fails, the others get a while to notice, then a SIGTERM, then SIGKILL. `exit_code`
+    is that of the first to fail, `exit_codes` are those of all that have ended.
+    """
+
+    def __init__(self, jobs: Mapping[int, Job]) -> None:
+        self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
+        self._running = dict(jobs)
+        self._readers: list[threading.Thread] = []
+        self._signals = 0
+        self._deadline = float("inf")
+        self.exit_code = 0
+        self.exit_codes: dict[int, int] = {}
+        for node, job in jobs.items():
+            self._listen(node, job.stdout, is_error=False)
+            self._listen(node, job.stderr, is_error=True)
+
+    def events(self) -> Iterator[Line | Ended]:
+        """Yield what the machines say, and which has ended, until all have."""
+        while self._running:
+            yield from self._heard(wait=True)
+            yield from self._ended()
+            self._enforce()
+        deadline = time.monotonic() + LAST_WORDS_SECONDS
+        for reader in self._readers:
+            reader.join(timeout=max(0.0, deadline - time.monotonic()))
+        yield from self._heard(wait=False)
+
+    def signal(self, number: int) -> None:
+        """Pass a signal on to every machine; the second one kills."""
+        self._signals += 1
+        for job in self._running.values():
+            job.send_signal(number if self._signals == 1 else signal.SIGKILL)
+
+    def _listen(self, node: int, stream: IO[str] | None, *, is_error: bool) -> None:
+        def read() -> None:
+            with suppress(ValueError):  # closed: whoever started it has left
+                while stream and (text := stream.readline(LONGEST_LINE)):
+                    self._lines.put(Line(node, text.rstrip("\n"), is_error))
+
+        self._readers.append(threading.Thread(target=read, daemon=True))
+        self._readers[-1].start()
+
+    def _heard(self, *, wait: bool) -> Iterator[Line]:
+        try:
+            if wait:
+                yield self._lines.get(timeout=LOOK_EVERY_SECONDS)
+            while True:
+                yield self._lines.get_nowait()
+        except queue.Empty:
+            return
+
+    def _ended(self) -> Iterator[Ended]:
+        for node, job in list(self._running.items()):
+            code = job.poll()
+            if code is None:
+                continue
+            del self._running[node]
+            code = 128 - code if code < 0 else code
+            self.exit_codes[node] = code
+            if code:
+                self.exit_code = self.exit_code or code
+                self._deadline = min(self._deadline, time.monotonic() + GRACE_SECONDS)
+            yield Ended(node, code)
+
+    def _enforce(self) -> None:
+        if time.monotonic() > self._deadline:
+            self._deadline = time.monotonic() + GRACE_SECONDS
+            self.signal(signal.SIGTERM)

@@ -1,0 +1,177 @@
+"""Whether all machines are ready for a run, asked of all at once before anything starts."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any, TypeVar
+
+from unisono.launch.comparison import Report, differences_between
+from unisono.launch.conversation import Conversation, UnreachableError
+from unisono.launch.hosts import Host
+from unisono.launch.questions import (
+    Answer,
+    Connect,
+    Connected,
+    Describe,
+    Facts,
+    Failed,
+    Listen,
+    Listening,
+    Now,
+    Question,
+    Tell,
+    Trouble,
+)
+from unisono.launch.ssh import Ssh
+
+CLOCK_ROUNDS = 5
+ALONE = "127.0.0.1"
+A = TypeVar("A", bound=Answer)
+
+
+@dataclass(frozen=True)
+class Journey:
+    """What is to run where. `settings` are those of the run as they are known here.
+
+    `addresses` are of the first host; unless `may_ask` is off, it may name further ones.
+    """
+
+    hosts: tuple[Host, ...]
+    question: Describe
+    settings: Mapping[str, Any]
+    python: str
+    port: int
+    addresses: tuple[str, ...]
+    may_ask: bool = True
+
+
+@dataclass(frozen=True)
+class Examination:
+    """All machines, and the address at which they can meet if nothing is wrong."""
+
+    reports: tuple[Report, ...]
+    troubles: Mapping[str, Sequence[Trouble]] = field(default_factory=dict)
+    address: str = ""
+
+
+def examine(ssh: Ssh, journey: Journey, tell: Callable[[Report], None]) -> Examination:
+    """Ask all hosts at once; `tell` hears of each as it has answered."""
+
+    def meet(host: Host) -> tuple[Conversation, Report]:
+        conversation = talks.enter_context(Conversation(ssh, host.name, journey.python))
+        report = interview(conversation, host, journey.question)
+        tell(report)
+        return conversation, report
+
+    with ExitStack() as talks, ThreadPoolExecutor(len(journey.hosts)) as threads:
+        met = list(threads.map(meet, journey.hosts))
+        reports = tuple(report for _, report in met)
+        troubles = gathered(
+            ((report.host.name, report.troubles) for report in reports),
+            differences_between(reports, journey.settings),
+        )
+        if troubles:
+            return Examination(reports, troubles)
+        conversations = [conversation for conversation, _ in met]
+        address, troubles = find_address(conversations, journey, reports[0], threads)
+        return Examination(reports, troubles, address)
+
+
+def interview(conversation: Conversation, host: Host, question: Describe) -> Report:
+    """Ask one machine about itself and its clock."""
+    try:
+        facts = conversation.ask(question, Facts)
+        if isinstance(facts, Failed):
+            return Report(host, troubles=(Trouble(facts.what, facts.where, facts.fix),))
+        ahead, unsure = compare_clocks(conversation)
+    except UnreachableError as error:
+        return Report(host, troubles=(Trouble(error.what, fix=error.fix),))
+    return Report(host, facts, ahead, unsure, facts.troubles)
+
+
+def compare_clocks(conversation: Conversation) -> tuple[float, float]:
+    """Return by how many seconds a clock is ahead of ours, and how far that may be off.
+
+    The answer was given at some moment between question and receipt, most likely halfway;
+    the quickest of some answers tells the most.
+    """
+    rounds = []
+    for _ in range(CLOCK_ROUNDS):
+        asked = time.time()
+        now = conversation.ask(Tell(), Now)
+        heard = time.time()
+        if isinstance(now, Now):
+            rounds.append(((heard - asked) / 2, now.time - (asked + heard) / 2))
+    unsure, ahead = min(rounds, default=(0.0, 0.0))
+    return ahead, unsure
+
+
+def find_address(
+    conversations: Sequence[Conversation],
+    journey: Journey,
+    first: Report,
+    threads: ThreadPoolExecutor,
+) -> tuple[str, dict[str, list[Trouble]]]:
+    """Return an address at which all others reach the first host, or why there is none."""
+    token = secrets.token_hex(16)
+    port, name = journey.port, first.host.name
+    heard = _ask(conversations[0], Listen(port, token), Listening)
+    if isinstance(heard, Failed):
+        fix = "stop what uses it, or choose another one with --port"
+        return "", {name: [Trouble(f"port {port} cannot be used: {heard.what}", fix=fix)]}
+    others = conversations[1:]
+    if not others:
+        return ALONE, {}
+    troubles: dict[str, list[Trouble]] = {}
+    further = tuple(first.facts.address) if journey.may_ask else ()
+    for address in dict.fromkeys((*journey.addresses, *further)):
+        question = Connect(address, port, token)
+        answers = list(threads.map(_ask, others, repeat(question), repeat(Connected)))
+        right = {a.address for a in answers if isinstance(a, Connected) and a.is_right}
+        wrong = {
+            host.name: [_unreached(answer, name, address, port)]
+            for host, answer in zip(journey.hosts[1:], answers, strict=True)
+            if isinstance(answer, Failed) or not answer.is_right
+        }
+        if not wrong:
+            # A number needs no name server, and means the same on every machine.
+            return (right.pop() if len(right) == 1 else address), {}
+        troubles = gathered(troubles.items(), wrong.items())
+    return "", troubles
+
+
+def gathered(
+    *sources: Iterable[tuple[str, Sequence[Trouble]]],
+) -> dict[str, list[Trouble]]:
+    """Return the troubles by host, without the hosts that have none."""
+    found: dict[str, list[Trouble]] = {}
+    for source in sources:
+        for name, troubles in source:
+            if troubles:
+                found.setdefault(name, []).extend(troubles)
+    return found
+
+
+def _ask(conversation: Conversation, question: Question, answer: type[A]) -> A | Failed:
+    try:
+        return conversation.ask(question, answer)
+    except UnreachableError as error:
+        return Failed(error.what, fix=error.fix)
+
+
+def _unreached(answer: Connected | Failed, name: str, address: str, port: int) -> Trouble:
+    where = address if address == name else f"{name}, which is {address},"
+    if isinstance(answer, Connected):
+        return Trouble(
+            f"another machine than {name} answers at {address} ({answer.address})",
+            fix=f"give an address of {name} that means the same everywhere, with --address",
+        )
+    return Trouble(
+        f"it cannot reach {where} at port {port}: {answer.what}",
+        fix=f"let it through the firewall, choose another --port, or give an address of {name} "
+        "that all machines reach, with --address",
+    )

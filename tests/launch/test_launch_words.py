@@ -1,0 +1,141 @@
+"""What `launch` makes of words: hosts, command lines, options that contradict each other."""
+
+import shlex
+import subprocess
+
+import pytest
+from click.testing import CliRunner
+
+from support.tiny import tiny_settings
+from unisono.cli import unisono
+from unisono.config.write import to_toml
+from unisono.errors import ConfigError
+from unisono.launch.agent import Meeting
+from unisono.launch.comparison import changes
+from unisono.launch.hosts import Host, parse_hosts
+from unisono.launch.ssh import Ssh
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "x.toml"
+    path.write_text(to_toml(tiny_settings(tmp_path)))
+    return path
+
+
+def launch(*words):
+    return CliRunner().invoke(unisono, ["launch", *map(str, words)])
+
+
+def test_hosts_have_slots_of_their_own_or_those_of_all():
+    assert parse_hosts("a,b:3, me@c.example.org", 2) == (
+        Host("a", 2),
+        Host("b", 3),
+        Host("me@c.example.org", 2),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a,", "-oProxyCommand=x", "a,-l", "a b", "a;b", "$(x)", "a:0", "a:-1", "a:x", "a:"]
+    + ["a@-b", "-a@b", "a:1:2", "::1", "a,a", "a\nb", "ä", "a:٣", "a:99999"],
+)
+def test_what_is_no_host_never_reaches_ssh(text):
+    with pytest.raises(ConfigError):
+        parse_hosts(text, 2)
+
+
+def test_every_word_arrives_on_the_other_side_as_it_was():
+    words = (
+        "printf",
+        "%s\\n",
+        "two words",
+        "it's",
+        '"',
+        "$HOME",
+        "`id`",
+        "a;b",
+        "",
+        "*",
+        "ü\\",
+    )
+    command = Ssh().command("a", words, directory="/", variables={"NAME": "of $HOME; it's"})
+    line = command[-1]
+    # What sshd does with the line that it was sent.
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:-1] == list(words[2:])
+    shown = subprocess.run(
+        ["sh", "-c", Ssh().command("a", ["sh", "-c", "pwd; echo $NAME"], directory="/tmp")[-1]],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"NAME": "ours"},
+    )
+    assert shown.stdout == "/tmp\nours\n"
+
+
+def test_ssh_is_asked_to_lend_nothing_and_to_ask_nobody():
+    command = Ssh().command("a", ["true"])
+    assert command[0] == "ssh"
+    assert {"-a", "-x", "-T", "BatchMode=yes"} < set(command)
+    assert "-A" not in command
+    assert not any("StrictHostKeyChecking" in word for word in command)
+    assert command[-3:] == ("--", "a", "exec true")
+
+
+def test_addresses_of_both_kinds_become_endpoints():
+    assert Meeting("10.0.0.1", 2, "x", 7).endpoint == "10.0.0.1:7"
+    assert Meeting("fe80::1", 2, "x", 7).endpoint == "[fe80::1]:7"
+
+
+def test_settings_that_differ_are_named_with_both_values():
+    here = {"run": "a", "train": {"max_steps": 3, "clip": 0.5}, "data": [1]}
+    there = {"run": "a", "train": {"max_steps": 5, "clip": 0.5}, "data": [2], "new": 1}
+    assert list(changes(here, there)) == [
+        "data is [2], here it is [1]",
+        "new is 1, here it is None",
+        "train.max_steps is 5, here it is 3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--hosts", "a", "--slurm"], "--hosts and --slurm contradict each other"),
+        (["--slurm", "--kubernetes"], "--slurm and --kubernetes contradict each other"),
+        (["--image", "x"], "--image means nothing on this machine"),
+        (["--hosts", "a", "--nodes", "2"], "--nodes means nothing with --hosts"),
+        (["--slurm", "--ssh-config", "x"], "--ssh-config means nothing with --slurm"),
+        (["--kubernetes", "--time", "1:00"], "--time means nothing with --kubernetes"),
+        (["--check"], "--check means nothing on this machine"),
+        (["--kubernetes"], "no container image is named"),
+        (["--hosts", "a", "--env", "1=2"], "does not set a variable"),
+        (["--slurm", "--sbatch", "a b"], "is not an option of sbatch"),
+        (["--kubernetes", "--image", "x", "--volume", "claim"], "is not a volume"),
+        (["--kubernetes", "--image", "x", "--resource", "gpu"], "is not an amount"),
+        (["--kubernetes", "--image", "x", "--name", "My_Run"], "cannot be the name of"),
+        (["--kubernetes", "--image", "x", "--env", "PET_NNODES=1"], "is set by Kubeflow"),
+    ],
+)
+def test_options_that_contradict_or_say_nothing_are_errors(config, words, says):
+    done = launch(config, "--dry-run", *words)
+    assert isinstance(done.exception, ConfigError)
+    assert says in str(done.exception)
+
+
+def test_a_dry_run_shows_a_command_for_every_host_and_touches_nothing(config):
+    done = launch(
+        *(config, "--hosts", "a.invalid,b.invalid:3", "--workers", 2, "--dry-run"),
+        *("--directory", "/data/my runs", "--python", "/opt/py/bin/python", "--env", "X=1 2"),
+    )
+    assert done.exit_code == 0, done.output
+    commands = [shlex.split(line) for line in done.output.splitlines() if line[0] != "#"]
+    assert [words[-2] for words in commands] == ["a.invalid", "b.invalid"] * 2
+    first, second = (shlex.split(words[-1]) for words in commands[2:])
+    assert first[:5] == ["cd", "/data/my runs", "&&", "exec", "env"]
+    assert "X=1 2" in first
+    assert {"--nnodes=2", "--nproc-per-node=2", "--rdzv-conf=is_host=1"} < {*first}
+    assert {"--nnodes=2", "--nproc-per-node=3", "--rdzv-conf=is_host=0"} < {*second}
+    assert "--rdzv-endpoint=a.invalid:29500" in first
+    assert "--rdzv-endpoint=a.invalid:29500" in second
+    assert sorted(path.name for path in config.parent.iterdir()) == ["x.toml"]
