@@ -4,7 +4,7 @@
 1  something was found or failed
 2  the settings are wrong
 3  a file does not hold what it should
-4  the run broke: the same command would break again
+4  the run broke and says why
 75 asked to stop, and everything is saved: the same command continues
 76 a rank was lost, or a section took too long: the same command continues
 130, 143  ended at once by Ctrl-C or SIGTERM (128 + signal)
@@ -21,4 +21,4 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 # Starting again would only meet the same end, or was not wanted.
-FINAL = frozenset({DONE, SETTINGS, DATA, BROKEN, PREEMPTED, INTERRUPTED, TERMINATED})
+FINAL = frozenset({DONE, SETTINGS, DATA, PREEMPTED, INTERRUPTED, TERMINATED})

@@ -13,13 +13,17 @@ LossOf = Callable[[nn.Module, Any], Tensor]
 
 @dataclass(frozen=True)
 class World:
-    """Where this process stands among the others."""
+    """Where this process stands among the others.
+
+    `address` is that of its machine on the network of the run, if it is known.
+    """
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
     local_size: int = 1
     device: str = "cpu"
+    address: str = ""
 
     @property
     def leads(self) -> bool:

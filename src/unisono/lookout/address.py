@@ -8,6 +8,8 @@ ANY_PORT = 9  # nothing is sent there
 
 def own_address_towards(host: str) -> str:
     """Return this machine's address on the way to `host`, or "" if there is no way."""
+    if not host:
+        return ""
     with suppress(OSError):
         for family, kind, _, _, place in socket.getaddrinfo(
             host, ANY_PORT, type=socket.SOCK_DGRAM

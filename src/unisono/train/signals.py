@@ -34,7 +34,8 @@ class Signals:
 
     def _note_stop(self, number: int, frame: FrameType | None) -> None:
         self.stop = True
-        signal.signal(number, signal.SIG_DFL)
+        for either in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(either, signal.SIG_DFL)
 
     def _note_save(self, number: int, frame: FrameType | None) -> None:
         self._save = True

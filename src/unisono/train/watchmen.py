@@ -35,7 +35,7 @@ def agree_on_orders(comm: Comm, settings: Settings) -> Orders:
     world = comm.world
     me = Member(world.rank, os.uname().nodename, os.getpid(), world.local_rank)
     meeting = os.environ.get("MASTER_ADDR", "")
-    arrival = _Arrival(me, own_address_towards(meeting) if meeting else "")
+    arrival = _Arrival(me, world.address or own_address_towards(meeting))
     arrivals = [
         msgspec.json.decode(row, type=_Arrival)
         for row in comm.gather_bytes(msgspec.json.encode(arrival))
@@ -64,12 +64,14 @@ def agree_on_orders(comm: Comm, settings: Settings) -> Orders:
 
 def _address_of_leader(arrivals: list[_Arrival]) -> str:
     """Return the address at which the others reach rank 0's machine. Only it needs it."""
+    if not is_loopback(arrivals[0].address):
+        return arrivals[0].address
     for arrival in arrivals:
         if not is_loopback(arrival.address) and arrival.member.host != arrivals[0].member.host:
             mine = own_address_towards(arrival.address)
             if mine:
                 return mine
-    return arrivals[0].address or LOOPBACK
+    return LOOPBACK
 
 
 def _what_then() -> str:
