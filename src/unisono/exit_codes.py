@@ -21,4 +21,4 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 # Starting again would only meet the same end, or was not wanted.
-FINAL = frozenset({DONE, SETTINGS, DATA, PREEMPTED, INTERRUPTED, TERMINATED})
+FINAL = frozenset({DONE, SETTINGS, DATA, PREEMPTED})

@@ -4,6 +4,7 @@
 N starts in a row have brought the run in DIR no further (see `cli.supervise`).
 """
 
+import os
 import sys
 
 from unisono.exit_codes import INTERRUPTED, RESTARTABLE
@@ -20,6 +21,9 @@ def main() -> None:
         from unisono.cli.supervise import supervise
 
         sys.exit(supervise(sys.argv[1:]))
+    # Frames of C++ help nobody; what they warn of, the watchmen and we ourselves say.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    _watch_endpoint(sys.argv[1:])
     try:
         from unisono.comm.agent import run_agent
 
@@ -29,6 +33,23 @@ def main() -> None:
     if outcome.death:
         print(f"error: {outcome.death}\n  fix:   {FIX}", file=sys.stderr)
     sys.exit(RESTARTABLE if outcome.death else outcome.exit_code)
+
+
+def _watch_endpoint(arguments: list[str]) -> None:
+    """Never wait without end for a store on another machine."""
+    from unisono.lookout.endpoint import watch_endpoint
+
+    prefix = "--rdzv-endpoint="
+    named = [word.removeprefix(prefix) for word in arguments if word.startswith(prefix)]
+    host, _, port = named[-1].rpartition(":") if named else ("", "", "")
+    if host and port.isdecimal() and int(port):
+        watch_endpoint(host.strip("[]"), int(port), _give_up)
+
+
+def _give_up(words: str) -> None:
+    fix = "see whether that machine and its link are up"
+    print(f"error: {words}\n  fix:   {fix}", file=sys.stderr, flush=True)
+    os._exit(RESTARTABLE)
 
 
 if __name__ == "__main__":

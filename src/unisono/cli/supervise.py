@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from unisono.exit_codes import FINAL, RESTARTABLE
+from unisono.exit_codes import FINAL, PREEMPTED
 from unisono.records.layout import RunDirectory
 from unisono.records.status import read_status
 from unisono.units import duration
@@ -81,7 +81,9 @@ class Supervisor:
         while True:
             began = time.monotonic()
             code = self._run_once(arguments)
-            if code in FINAL or self._asked_to_stop.is_set() or self._was_preempted(code):
+            if self._asked_to_stop.is_set():
+                return self._code_when_stopped(code)
+            if code in FINAL:
                 return code
             reached = step_reached(self._run)
             self._patience = self._patience.after(reached, time.monotonic() - began)
@@ -99,13 +101,13 @@ class Supervisor:
         process = subprocess.Popen([*AGENT, *arguments], env=environment, process_group=0)
         self._process = process
         code = process.wait()
-        return 128 - code if code < 0 and self._asked_to_stop.is_set() else code
+        return 128 - code if code < 0 else code
 
-    def _was_preempted(self, code: int) -> bool:
-        # torchrun may say 1 after everything was saved; the run knows better.
+    def _code_when_stopped(self, code: int) -> int:
+        # torchrun says 1 or 143 even after everything was saved; the run knows better.
         status = read_status(RunDirectory(self._run))
-        asked = status is not None and status.state == "preempted"
-        return asked and code != RESTARTABLE and self._asked_to_stop.is_set()
+        saved = status is not None and status.state == "preempted"
+        return PREEMPTED if saved else code
 
     def _pass_on(self, number: int, _: FrameType | None) -> None:
         self._asked_to_stop.set()
