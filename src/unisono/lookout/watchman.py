@@ -115,8 +115,9 @@ class Watchman:
     def _how_it_ended(self, sight: Sight) -> str:
         if self._note.words:
             return self._note.words
-        alone = self._agent is None or not self._agent.look().is_gone
-        return (sight.end or "how is not known") + ("" if alone else ", and so did its agent")
+        if self._agent is not None and self._agent.look().is_gone:
+            return "together with its agent"
+        return sight.end or "how is not known"
 
     def _change(self, condition: Condition, detail: str) -> None:
         self._condition, self._detail = condition, detail

@@ -18,6 +18,7 @@ from unisono.config.settings import Settings
 from unisono.errors import RunError, UnisonoError
 from unisono.records.events import AnyEvent, Ended, StepTaken
 from unisono.train.back import roll_back, save
+from unisono.train.checksums import compare_weights
 from unisono.train.decide import end_of, save_is_due, validation_is_due
 from unisono.train.examine import Examiner
 from unisono.train.guard import observe
@@ -60,6 +61,8 @@ def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
             _raise_trouble(result, trouble)
             taken, progress = _account(session, progress, work, result)
             yield taken
+            with session.section("step"):
+                yield from _compared(session, progress.step)
             progress, diverged = _watched(session, progress, result)
             if diverged:
                 with session.section("save"):
@@ -98,6 +101,11 @@ def _due(
             progress = yield from save(session.keeper, progress, due=is_due)
     session.parts.watch.lap()
     return progress
+
+
+def _compared(session: Session, step: int) -> Iterator[AnyEvent]:
+    parts = session.parts
+    return compare_weights(parts.comm, parts.replica.module, session.settings.sync, step)
 
 
 def _next_work(works: Iterator[Work], session: Session) -> tuple[Work, Exception | None]:

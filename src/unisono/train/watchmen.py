@@ -78,8 +78,7 @@ def _what_then() -> str:
     """Return what becomes of the run after a loss, as far as this process can know."""
     most = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
     done = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    if most.isdecimal() and done.isdecimal() and int(done) < int(most):
-        return f"torchrun starts the processes again (start {int(done) + 2} of {int(most) + 1})"
-    if os.environ.get(SUPERVISED):
-        return "the supervisor of this node starts it again"
+    restarts_left = most.isdecimal() and done.isdecimal() and int(done) < int(most)
+    if restarts_left or os.environ.get(SUPERVISED):
+        return "the processes are started again and go on from the last checkpoint"
     return "the run ends here; the same command continues from the last checkpoint"
