@@ -35,21 +35,21 @@ class Sections:
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Count the block as section `name`."""
-        before, began = self._now[0], time.monotonic()
+        """Count the block as section `name`; sections are not put into one another."""
+        began = time.monotonic()
         self._now = name, began
         try:
             yield
         finally:
             ended = time.monotonic()
-            self._now = before, ended
             if name == "step":
                 self._steps.append(ended - began)
                 self._taken += 1
+            self._now = "rest" if self._taken else "start", ended
 
     def limit_of(self, name: str) -> float:
         """Return how many seconds section `name` may take now."""
-        limit = self._limits.get(name, NEVER)
+        limit = self._limits.get("start" if name == "rest" else name, NEVER)
         if name in ("data", "step") and self._taken < FIRST_STEPS:
             return max(limit, self._limits.get("start", NEVER))
         if name == "step" and self._steps:

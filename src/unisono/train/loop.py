@@ -61,8 +61,7 @@ def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
             _raise_trouble(result, trouble)
             taken, progress = _account(session, progress, work, result)
             yield taken
-            with session.section("step"):
-                yield from _compared(session, progress.step)
+            yield from _compared(session, progress.step)
             progress, diverged = _watched(session, progress, result)
             if diverged:
                 with session.section("save"):
