@@ -13,6 +13,8 @@ USUAL_STEPS, STEPS_REMEMBERED = 20, 50
 # The first updates compile, read and allocate: for them the limit of the start counts.
 FIRST_STEPS = 5
 NEVER = float("inf")
+# Looks further apart were not made because the whole process stood still, and not for long.
+ASLEEP_SECONDS = 5.0
 
 Late = Callable[[str, float], None]
 Tick = Callable[[int, str], None]
@@ -27,7 +29,8 @@ class Sections:
 
     def __init__(self, limits: Mapping[str, float], late: Late, tick: Tick) -> None:
         self._limits, self._late, self._tick = dict(limits), late, tick
-        self._now = "start", time.monotonic()
+        self._slept = 0.0
+        self._now = "start", time.monotonic(), self._slept
         self._steps: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self._taken, self.step = 0, 0
         self._over = threading.Event()
@@ -37,7 +40,7 @@ class Sections:
     def section(self, name: str) -> Iterator[None]:
         """Count the block as section `name`; sections are not put into one another."""
         began = time.monotonic()
-        self._now = name, began
+        self._now = name, began, self._slept
         try:
             yield
         finally:
@@ -45,7 +48,7 @@ class Sections:
             if name == "step":
                 self._steps.append(ended - began)
                 self._taken += 1
-            self._now = "rest" if self._taken else "start", ended
+            self._now = "rest" if self._taken else "start", ended, self._slept
 
     def limit_of(self, name: str) -> float:
         """Return how many seconds section `name` may take now."""
@@ -61,10 +64,15 @@ class Sections:
         self._over.set()
 
     def _look_on(self) -> None:
+        last = time.monotonic()
         while not self._over.wait(TICK_SECONDS):
-            name, since = self._now
+            now = time.monotonic()
+            if now - last > ASLEEP_SECONDS:
+                self._slept += now - last
+            last = now
+            name, since, slept = self._now
             limit = self.limit_of(name)
-            if time.monotonic() - since > limit:
+            if now - since - (self._slept - slept) > limit:
                 self._late(name, limit)
                 return
             self._tick(self.step, name)

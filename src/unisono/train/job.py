@@ -17,12 +17,14 @@ from unisono.batching.respelling import Respelling, respelling_for
 from unisono.batching.stream import Stream
 from unisono.bundle.writer import write_bundle
 from unisono.comm.join import join
+from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.protocol import Comm
 from unisono.comm.strategies import strategy_of
 from unisono.comm.together import all_or_none, check_same
 from unisono.config.settings import Settings
 from unisono.config.write import to_toml
 from unisono.corpus.reader import Corpus, open_corpus
+from unisono.errors import LostError
 from unisono.models.transformer import TransformerModel, build_model
 from unisono.optim.build import build_optimizer
 from unisono.records.environment import describe_environment
@@ -60,6 +62,13 @@ def run_training(settings: Settings) -> Iterator[AnyEvent]:
             for event in run_with(comm, settings, watched):
                 watched.saw(event)
                 yield event
+    except RuntimeError as error:  # before anybody was watched
+        how = how_contact_was_lost(error)
+        if not how:
+            raise
+        raise LostError(
+            f"process {comm.world.rank} lost contact with another: {how}"
+        ) from error
     finally:
         comm.close()
 

@@ -72,7 +72,7 @@ class Watched:
             if self._watch is not None:
                 self._watch.last_words(f"ended by {words}")
         else:
-            self._leave()
+            self._leave("interrupted" if error is not None else "")
 
     def saw(self, event: AnyEvent) -> None:
         """Note what has happened in the run."""
