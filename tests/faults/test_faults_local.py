@@ -19,8 +19,7 @@ pytestmark = pytest.mark.ranks
 
 # A worker whose data hang after a while: a real process, and a real lock that never opens.
 HANGS = """
-import sys, threading
-from unisono.batching import stream
+import threading
 import unisono.train.loop as loop
 
 count, original = [0], loop._next_work
@@ -28,7 +27,9 @@ count, original = [0], loop._next_work
 def next_work(works, session):
     count[0] += 1
     if count[0] == 12 and session.parts.comm.world.rank == 1:
-        threading.Lock().acquire(); lock = threading.Lock(); lock.acquire(); lock.acquire()
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
     return original(works, session)
 
 loop._next_work = next_work
