@@ -26,6 +26,19 @@ def corpus_home(tmp_path_factory):
     return tiny_corpus(tmp_path_factory.mktemp("tiny"))
 
 
+@pytest.fixture(scope="session")
+def able():
+    """Skip what needs a laboratory where none can be made."""
+    from unisono.errors import ConfigError
+    from unisono.lab.plan import LabPlan
+    from unisono.lab.requirements import check_requirements
+
+    try:
+        check_requirements(LabPlan(link="1mbit"))
+    except ConfigError as error:
+        pytest.skip(f"no laboratory here: {error}")
+
+
 @pytest.fixture(scope="session", params=[2, 3, 4], ids=lambda n: f"{n} ranks")
 def ranks(request):
     """Two, then three, then four real processes joined by gloo."""

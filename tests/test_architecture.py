@@ -12,8 +12,10 @@ SOURCE = Path(__file__).parent.parent / "src" / "unisono"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 FOUNDATION = {"errors", "units", "jsonl", "atomic", "lock", "stopwatch", "workers", "__init__"}
+FOUNDATION |= {"exit_codes"}
 FORMATS = {"text", "corpus", "corpora", "records", "schedules", "physics"}
 PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", "monitor"}
+PARTS |= {"lookout"}
 MIDDLE = {"config", "diagnose"}
 STAGES = {"prepare", "train", "serve", "export", "watch", "report", "launch", "lab", "check"}
 
@@ -25,6 +27,7 @@ MAY_IMPORT = {
     "lock": {"errors"},
     "stopwatch": set(),
     "workers": {"errors"},
+    "exit_codes": set(),
     "__init__": set(),
     "__main__": {"cli"},
     "text": FOUNDATION,
@@ -36,11 +39,14 @@ MAY_IMPORT = {
     "models": FOUNDATION | {"text"},
     "optim": FOUNDATION,
     "comm": FOUNDATION,
+    "lookout": FOUNDATION | {"records"},
     "batching": FOUNDATION | {"text", "corpus"},
     "translate": FOUNDATION | {"text", "models"},
     "bundle": FOUNDATION | {"text", "models", "translate"},
     "score": FOUNDATION,
-    "config": FOUNDATION | FORMATS | {"models", "optim", "comm", "batching", "translate"},
+    "config": FOUNDATION
+    | FORMATS
+    | {"models", "optim", "comm", "batching", "translate", "lookout"},
     "diagnose": FOUNDATION | {"records", "schedules", "physics", "models"},
     "prepare": FOUNDATION | {"text", "corpus", "config"},
     "train": FOUNDATION | FORMATS | PARTS | {"config"},
@@ -52,7 +58,7 @@ MAY_IMPORT = {
 }
 WITHOUT_TORCH = sorted(
     {"text", "corpus", "corpora", "prepare", "records", "schedules", "score", "config"}
-    | {"diagnose", "report", "launch", "lab", "cli"} & set(MAY_IMPORT)
+    | {"diagnose", "report", "launch", "lab", "cli", "lookout"} & set(MAY_IMPORT)
 )
 FORBIDDEN = re.compile(
     r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|(?<!\.)\beval\(|\bexec\(|shell=True"

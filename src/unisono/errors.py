@@ -9,6 +9,7 @@ do next. The command line prints the three lines and no traceback; anything that
   - DataError              exit code 3   a file does not hold what it should
   - RunError               exit code 4   training cannot go on
   - DismissedError         exit code 4   another process of the run reports why
+  - LostError              exit code 76  contact with another process was lost
 """
 
 from collections.abc import Iterable
@@ -50,6 +51,12 @@ class RunError(UnisonoError):
 
 class DismissedError(RunError):
     """Another process of the run failed and reports why; this one has nothing to add."""
+
+
+class LostError(RunError):
+    """Contact with another process was lost; the same command continues the run."""
+
+    exit_code = 76
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

@@ -9,7 +9,9 @@ import pytest
 from diagnose.made_runs import BEGAN, CONFIG, curve, healthy_run, now, saved, start, step, team
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.rules import RULES
-from unisono.records.events import Warned
+from unisono.records.events import Lost, Warned
+
+LOST = Lost(time=BEGAN + 9, step=9, rank=1, host="beta", pid=7, how="process died")
 
 
 def ids(run):
@@ -69,6 +71,7 @@ def empty_handed():
 
 SICK = {
     "missing_ranks": lambda: healthy_run(starts=(start(0, 2), start(1, 2))),
+    "lost_ranks": lambda: healthy_run(losses=(LOST,)),
     "skipped_steps": lambda: healthy_run(
         ranks=with_losses(lambda n: math.nan if n == 70 else 3.0)
     ),

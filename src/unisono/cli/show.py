@@ -19,6 +19,7 @@ from unisono.diagnose.diagnosis import diagnose
 from unisono.errors import DataError
 from unisono.models.size import parameter_count
 from unisono.records.layout import RunDirectory
+from unisono.records.status import read_status
 from unisono.records.view import read_run
 from unisono.units import amount_of_bytes
 
@@ -73,6 +74,10 @@ def _run_facts(path: Path) -> Iterator[tuple[str, str]]:
     view = read_run(path)
     report = diagnose(view, time.time())
     yield "run", report.headline
+    status = read_status(RunDirectory(path))
+    if status is not None:
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.time))
+        yield "status", f"{status.state} at step {status.step:,} ({moment}) {status.message}"
     for answer in report.answers:
         yield answer.id, f"[{answer.verdict}] {answer.summary}"
     best = RunDirectory(path).checkpoints / "best"

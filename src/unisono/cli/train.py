@@ -7,8 +7,7 @@ import click
 
 from unisono.cli.options import config_argument, set_option
 from unisono.config.load import load_settings
-
-PREEMPTED = 75  # stopped by a signal, and everything is saved
+from unisono.exit_codes import PREEMPTED as PREEMPTED
 
 
 @click.command()
@@ -17,8 +16,9 @@ PREEMPTED = 75  # stopped by a signal, and everything is saved
 def train(config: Path, overrides: tuple[str, ...]) -> None:
     """Train as CONFIG says; an unfinished run in the same directory is continued.
 
-    Ctrl-C or SIGTERM finishes the step, saves and exits with code 75; SIGUSR1 saves and
-    goes on.
+    Ctrl-C or SIGTERM finishes the step, saves and exits with code 75, a second one at once;
+    SIGUSR1 saves and goes on. Code 76: another process was lost, or a section took longer
+    than its limit; the same command goes on from the last checkpoint.
     """
     settings = load_settings(config, overrides)
     from unisono.cli.screen import Screen

@@ -6,10 +6,16 @@ import msgspec
 
 
 class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The exchange of gradients between processes."""
+    """The exchange of gradients between processes, and what is done when one is lost.
+
+    Within `lost_after` a process that is dead, stopped or out of reach is named everywhere.
+    """
 
     strategy: Literal["ddp", "all_reduce"] = "ddp"
     bucket_mb: Annotated[float, msgspec.Meta(gt=0)] = 25.0
     timeout: str = "5 min"
     start_timeout: str = "5 min"
     interface: str = ""
+    lost_after: str = "10 s"
+    check_weights: Literal["error", "warn", "off"] = "error"
+    check_weights_every_steps: Annotated[int, msgspec.Meta(ge=1)] = 1000

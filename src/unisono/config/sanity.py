@@ -1,5 +1,7 @@
 """Settings that are each allowed but cannot work together."""
 
+import msgspec
+
 from unisono.config.settings import Data, Pair, Settings
 from unisono.errors import ConfigError
 from unisono.models.settings import check_choices
@@ -8,6 +10,8 @@ from unisono.schedules.linear import Linear
 from unisono.text.normalise import Normalisation
 from unisono.text.tags import what_is_wrong_with
 from unisono.units import seconds_of
+
+LEAST_LOST_AFTER = 4.0  # seconds
 
 
 def check_text(settings: Settings, *, where: str) -> None:
@@ -23,7 +27,7 @@ def check_training(settings: Settings, *, where: str) -> None:
     _check_limits(settings, where)
     _check_batching(settings, where)
     _check_schedule(settings, where)
-    seconds_of(settings.sync.timeout, where=f"{where} [sync] timeout")
+    _check_times(settings, where)
     if settings.validation.best == "bleu" and not settings.validation.bleu:
         raise ConfigError(
             "the best checkpoint cannot be chosen by BLEU while `bleu = false`",
@@ -125,6 +129,20 @@ def _check_limits(settings: Settings, where: str) -> None:
             where=f"{where} [train]",
             fix="set one of max_steps, max_epochs, max_time, patience",
         )
+
+
+def _check_times(settings: Settings, where: str) -> None:
+    seconds_of(settings.sync.timeout, where=f"{where} [sync] timeout")
+    lost_after = seconds_of(settings.sync.lost_after, where=f"{where} [sync] lost_after")
+    if lost_after < LEAST_LOST_AFTER:
+        raise ConfigError(
+            f'"{settings.sync.lost_after}" is too short to tell a lost process from a slow one',
+            where=f"{where} [sync] lost_after",
+            fix=f'set it to "{LEAST_LOST_AFTER:g} s" or more; usual is "10 s"',
+        )
+    for name, text in msgspec.structs.asdict(settings.limits).items():
+        if text:
+            seconds_of(text, where=f"{where} [limits] {name}")
 
 
 def _check_batching(settings: Settings, where: str) -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from unisono.batching.settings import Batching
 from unisono.comm.settings import Sync
+from unisono.lookout.settings import Limits
 from unisono.models.settings import TransformerSettings
 from unisono.optim.settings import Adam, Optimizer
 from unisono.schedules import Schedule
@@ -125,6 +126,7 @@ class Settings(Table, frozen=True, kw_only=True):
     optimizer: Optimizer = Adam()
     schedule: Schedule = Transformer()
     sync: Sync = Sync()
+    limits: Limits = Limits()
     train: Training = Training()
     validation: Validation = Validation()
     checkpoint: Checkpoints = Checkpoints()

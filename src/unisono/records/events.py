@@ -165,6 +165,29 @@ class Tested(Event, frozen=True, kw_only=True, tag="tested"):
     seconds: float
 
 
+class Lost(Event, frozen=True, kw_only=True, tag="lost"):
+    """A process of the run was lost, as the watchman of process `seen_by` saw it.
+
+    `how` is one of "process died", "process stopped", "machine or link gone" or "too slow" (a
+    section took longer than its limit); `detail` says what more is known. `step` is the last
+    update of which the watchman had heard.
+    """
+
+    step: int
+    rank: int
+    host: str
+    pid: int
+    how: str
+    detail: str = ""
+    seen_by: int = 0
+
+    @property
+    def message(self) -> str:
+        """Return what happened, in a sentence."""
+        detail = f" ({self.detail})" if self.detail else ""
+        return f"rank {self.rank} on {self.host} (pid {self.pid}) was lost: {self.how}{detail}"
+
+
 class Ended(Event, frozen=True, kw_only=True, tag="ended"):
     """The process left the run in good order.
 
@@ -177,7 +200,7 @@ class Ended(Event, frozen=True, kw_only=True, tag="ended"):
     seconds: float
 
 
-AnyEvent = Started | StepTaken | Validated | Saved | Warned | RolledBack | Tested | Ended
+AnyEvent = Started | StepTaken | Validated | Saved | Warned | RolledBack | Tested | Lost | Ended
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyEvent)

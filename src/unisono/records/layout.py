@@ -26,6 +26,11 @@ class RunDirectory:
         return self.path / "corpus.json"
 
     @property
+    def status(self) -> Path:
+        """Return how it stands with the run, in one look."""
+        return self.path / "status.json"
+
+    @property
     def lock(self) -> Path:
         """Return the file that the process which writes here holds locked."""
         return self.path / "lock"
@@ -53,6 +58,10 @@ class RunDirectory:
     def events(self, rank: int) -> Path:
         """Return the file of events of process `rank`."""
         return self.path / "events" / f"rank-{rank:04d}.jsonl"
+
+    def stacks(self, rank: int) -> Path:
+        """Return where process `rank` stood when it had to end."""
+        return self.path / "stacks" / f"rank-{rank:04d}.txt"
 
     def sample(self, step: int) -> Path:
         """Return the file of sample translations at `step`."""

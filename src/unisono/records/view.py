@@ -11,6 +11,7 @@ from unisono.jsonl import read_lines
 from unisono.records.events import (
     AnyEvent,
     Ended,
+    Lost,
     RolledBack,
     Sample,
     Saved,
@@ -33,7 +34,7 @@ class RunView:
 
     What a crash undid is not in it, but `seen` holds the times of all that rank 0 recorded.
     `steps`, `validations`, `saves`, `warnings` are those of rank 0; `ranks` holds every rank's
-    steps.
+    steps. `losses` holds every process that was lost, once, as the first who saw it tells.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class RunView:
     saves: tuple[Saved, ...] = ()
     warnings: tuple[Warned, ...] = ()
     tests: tuple[Tested, ...] = ()
+    losses: tuple[Lost, ...] = ()
     ends: tuple[Ended, ...] = ()
     samples: dict[int, tuple[Sample, ...]] = field(default_factory=dict)
     seen: tuple[float, ...] = ()
@@ -94,6 +96,7 @@ def read_run(path: Path) -> RunView:
         saves=tuple(_of(leader, Saved)),
         warnings=tuple(_warnings(leader)),
         tests=tuple(_of(leader, Tested)),
+        losses=_losses([e for events in recorded.values() for e in _of(events, Lost)]),
         ends=tuple(_of(leader, Ended)),
         samples=_samples(directory.samples, _of(leader, Validated)),
         seen=tuple(event.time for event in recorded.get(0, [])),
@@ -102,6 +105,14 @@ def read_run(path: Path) -> RunView:
 
 def _of(events: list[AnyEvent], kind: type[E]) -> list[E]:
     return [event for event in events if isinstance(event, kind)]
+
+
+def _losses(told: list[Lost]) -> tuple[Lost, ...]:
+    """Return each lost process once: on every machine that was left, somebody saw it."""
+    first: dict[tuple[int, str, int], Lost] = {}
+    for event in sorted(told, key=lambda event: event.time):
+        first.setdefault((event.rank, event.host, event.pid), event)
+    return tuple(first.values())
 
 
 def _warnings(events: list[AnyEvent]) -> list[Warned]:

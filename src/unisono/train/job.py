@@ -4,6 +4,7 @@ import os
 import time
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +25,7 @@ from unisono.comm.waiting import Tell
 from unisono.config.settings import Settings
 from unisono.config.write import to_toml
 from unisono.corpus.reader import Corpus, open_corpus
-from unisono.errors import RunError
+from unisono.errors import LostError
 from unisono.models.transformer import TransformerModel, build_model
 from unisono.optim.build import build_optimizer
 from unisono.records.environment import describe_environment
@@ -46,6 +47,7 @@ from unisono.train.sharing import uneven_shares
 from unisono.train.signals import Signals
 from unisono.train.step import Parts, warm_up
 from unisono.train.validate import Examination
+from unisono.train.watched import Section, Watched, unwatched
 from unisono.translate.settings import Decoding
 from unisono.units import seconds_of
 
@@ -64,20 +66,24 @@ def run_training(settings: Settings, tell: Tell = say_nothing) -> Iterator[AnyEv
         tell=tell,
     )
     try:
-        yield from run_with(comm, settings)
-    except RuntimeError as error:
+        with Watched(comm, settings) as watched:
+            for event in run_with(comm, settings, watched):
+                watched.saw(event)
+                yield event
+    except RuntimeError as error:  # before anybody was watched
         how = how_contact_was_lost(error)
         if not how:
             raise
-        raise RunError(
-            f"process {comm.world.rank} lost contact with another process: {how}",
-            fix="see which one ended and why; the same command continues the run",
+        raise LostError(
+            f"process {comm.world.rank} lost contact with another: {how}"
         ) from error
     finally:
         comm.close()
 
 
-def run_with(comm: Comm, settings: Settings) -> Iterator[AnyEvent]:
+def run_with(
+    comm: Comm, settings: Settings, watched: Watched | None = None
+) -> Iterator[AnyEvent]:
     """Train as `settings` say together with the processes of `comm`."""
     corpus = all_or_none(
         comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
@@ -89,18 +95,22 @@ def run_with(comm: Comm, settings: Settings) -> Iterator[AnyEvent]:
     set_tf32(settings.train.tf32, comm.world.device)
     keep_freed_memory()
     claimed = all_or_none(comm, lambda: _claim(settings, corpus, comm))
+    if watched is not None:
+        watched.state("starting")
     try:
-        yield from _run(settings, corpus, comm)
+        yield from _run(settings, corpus, comm, watched.section if watched else unwatched)
     finally:
         if claimed is not None:
             claimed.release()
 
 
-def _run(settings: Settings, corpus: Corpus, comm: Comm) -> Iterator[AnyEvent]:
+def _run(
+    settings: Settings, corpus: Corpus, comm: Comm, section: Section
+) -> Iterator[AnyEvent]:
     recorder = Recorder(Path(settings.run), comm.world.rank, leads=comm.world.leads)
     try:
         with Signals() as signals:
-            for event in _events(settings, corpus, comm, signals):
+            for event in _events(settings, corpus, comm, signals, section):
                 recorder.write(event)
                 yield event
     finally:
@@ -108,9 +118,10 @@ def _run(settings: Settings, corpus: Corpus, comm: Comm) -> Iterator[AnyEvent]:
 
 
 def _events(
-    settings: Settings, corpus: Corpus, comm: Comm, signals: Signals
+    settings: Settings, corpus: Corpus, comm: Comm, signals: Signals, section: Section
 ) -> Iterator[AnyEvent]:
-    session, model = _session(settings, corpus, comm, signals)
+    built, model = _session(settings, corpus, comm, signals)
+    session = replace(built, section=section)
     found = session.keeper.restore()
     started = _started(session, found, model)
     yield msgspec.structs.replace(started, sources=mixture(corpus.manifest, session.stream))
@@ -128,7 +139,8 @@ def _events(
             yield event
             continue
         if event.reason != "signal" and comm.any(news):
-            yield from _finish(session, model, corpus)
+            with section("evaluation"):
+                yield from _finish(session, model, corpus)
         yield msgspec.structs.replace(event, time=time.time())
 
 

@@ -18,6 +18,7 @@ from unisono.config.settings import Settings
 from unisono.errors import RunError, UnisonoError
 from unisono.records.events import AnyEvent, Ended, StepTaken
 from unisono.train.back import roll_back, save
+from unisono.train.checksums import compare_weights
 from unisono.train.decide import end_of, save_is_due, validation_is_due
 from unisono.train.examine import Examiner
 from unisono.train.guard import observe
@@ -25,6 +26,7 @@ from unisono.train.keeper import Keeper
 from unisono.train.progress import Progress, after_update, after_validation
 from unisono.train.signals import Signals
 from unisono.train.step import Dials, Parts, StepResult, Wishes, take_step
+from unisono.train.watched import Section, unwatched
 from unisono.units import seconds_of
 
 SKIPS_ALLOWED = 20
@@ -40,6 +42,7 @@ class Session:
     examiner: Examiner
     keeper: Keeper
     signals: Signals
+    section: Section = unwatched
 
 
 def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
@@ -49,16 +52,20 @@ def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
     works = session.stream.from_position(progress.epoch, progress.position)
     with closing(works):  # type: ignore[type-var]
         while not reason:
-            work, trouble = _next_work(works, session)
+            with session.section("data"):
+                work, trouble = _next_work(works, session)
             wishes = _wishes(session, progress, trouble)
             dials = _dials(session, progress)
-            result = take_step(session.parts, work, progress.step + 1, wishes, dials)
+            with session.section("step"):
+                result = take_step(session.parts, work, progress.step + 1, wishes, dials)
             _raise_trouble(result, trouble)
             taken, progress = _account(session, progress, work, result)
             yield taken
+            yield from _compared(session, progress.step)
             progress, diverged = _watched(session, progress, result)
             if diverged:
-                progress = yield from roll_back(session.keeper, progress, diverged)
+                with session.section("save"):
+                    progress = yield from roll_back(session.keeper, progress, diverged)
             reason = result.stop or end_of(progress, settings, work.updates_in_epoch)
             if reason or not diverged:
                 progress = yield from _due(session, progress, reason, result)
@@ -74,7 +81,7 @@ def _due(
     settings, best_before = session.settings, progress.best_step
     finished = reason not in ("", "signal")
     if validation_is_due(progress, settings) or finished:
-        with session.parts.averages.in_place():
+        with session.section("evaluation"), session.parts.averages.in_place():
             scores = session.examiner.validate(progress.step)
         progress = after_validation(
             progress,
@@ -89,9 +96,15 @@ def _due(
     better = progress.best_step != best_before
     is_due = save_is_due(progress, settings)
     if is_due or result.save or reason or better or enough:
-        progress = yield from save(session.keeper, progress, due=is_due)
+        with session.section("save"):
+            progress = yield from save(session.keeper, progress, due=is_due)
     session.parts.watch.lap()
     return progress
+
+
+def _compared(session: Session, step: int) -> Iterator[AnyEvent]:
+    parts = session.parts
+    return compare_weights(parts.comm, parts.replica.module, session.settings.sync, step)
 
 
 def _next_work(works: Iterator[Work], session: Session) -> tuple[Work, Exception | None]:

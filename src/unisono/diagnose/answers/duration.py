@@ -118,6 +118,7 @@ def _evidence(case: Case, verdict: str) -> list[str]:
             "an earlier start broke off: what it did after its last checkpoint was done again "
             "and is counted once, so its true length is not known"
         )
+    lines += [event.message for event in case.run.losses[-1:] if verdict == "failed"]
     if verdict in ("running", "failed"):
         lines.append(f"last event {duration(silence(case))} ago, no `ended` event since")
     else:

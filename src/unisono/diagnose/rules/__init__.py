@@ -15,6 +15,7 @@ from unisono.diagnose.rules.empty_translations import EmptyTranslations
 from unisono.diagnose.rules.evaluation_cost import EvaluationCost
 from unisono.diagnose.rules.input_bound import InputBound
 from unisono.diagnose.rules.loss_spike import LossSpike
+from unisono.diagnose.rules.lost_ranks import LostRanks
 from unisono.diagnose.rules.missing_ranks import MissingRanks
 from unisono.diagnose.rules.oversubscribed import Oversubscribed
 from unisono.diagnose.rules.padding import Padding
@@ -24,6 +25,7 @@ from unisono.diagnose.rules.warnings import Warnings
 
 RULES: dict[str, Callable[[Case], tuple[Finding, ...]]] = {
     "missing_ranks": MissingRanks(),
+    "lost_ranks": LostRanks(),
     "skipped_steps": SkippedSteps(),
     "loss_spike": LossSpike(),
     "straggler": Straggler(),

@@ -1,0 +1,93 @@
+"""The way from a watchman to that of rank 0: one question, one answer, one connection.
+
+Every beat is a connection of its own, and a new one does not wait for the last: nothing has
+to be put together again after a link was down, and a packet lost on a full link costs one
+beat, not all that follow.
+"""
+
+import socket
+import threading
+import time
+
+from unisono.lookout.ledger import SILENT_SHARE, Clock
+from unisono.lookout.messages import (
+    LONGEST_LINE,
+    Answer,
+    Loss,
+    Orders,
+    Report,
+    from_line,
+    to_line,
+)
+
+
+def ask(address: str, port: int, report: Report, seconds: float) -> Answer | None:
+    """Tell rank 0's watchman what we know; return its answer, or None if there was none.
+
+    A connection that is refused is an error: nobody listens there any more.
+    """
+    try:
+        with socket.create_connection((address, port), timeout=seconds) as connection:
+            connection.sendall(to_line(report))
+            with connection.makefile("rb") as stream:
+                answer = from_line(stream.readline(LONGEST_LINE), Answer)
+    except ConnectionRefusedError:
+        raise
+    except OSError:
+        return None
+    return answer if answer is not None and answer.token == report.token else None
+
+
+class Contact:
+    """What a watchman of another rank than 0 knows through that of rank 0."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders, self._lock = orders, threading.Lock()
+        self._clock = Clock(time.monotonic())
+        self._began = self._clock.awake(time.monotonic())
+        self._heard = 0.0
+        self._lost: tuple[Loss, ...] = ()
+        self._acknowledged: Report | None = None
+        self._refused = False
+        self._open = threading.BoundedSemaphore(max(4, int(2 * orders.limit)))
+
+    def beat(self, report: Report) -> None:
+        """Send a report on its way; the answer may come later, or never."""
+        if self._open.acquire(blocking=False):
+            threading.Thread(target=self._exchange, args=(report,), daemon=True).start()
+
+    def lost(self) -> tuple[Loss, ...]:
+        """Return who is lost, by what rank 0's watchman says or because it is silent."""
+        with self._lock:
+            silence = self._clock.awake(time.monotonic()) - self._heard
+            gone = self._heard and silence > SILENT_SHARE * self._orders.limit
+            if not self._lost and gone:
+                detail = f"silent for {silence:.0f} s, and with it all who are reached there"
+                self._lost = (Loss(0, "machine or link gone", detail),)
+            return self._lost
+
+    def silent_from_the_start(self) -> float:
+        """Return the seconds for which rank 0's watchman has never answered."""
+        with self._lock:
+            return 0.0 if self._heard else self._clock.awake(time.monotonic()) - self._began
+
+    def is_settled(self, report: Report) -> bool:
+        """Return whether rank 0's watchman knows `report`, or is gone for good."""
+        with self._lock:
+            return self._acknowledged == report or self._refused
+
+    def _exchange(self, report: Report) -> None:
+        orders, answer, refused = self._orders, None, False
+        try:
+            answer = ask(orders.address, orders.port, report, orders.limit)
+        except ConnectionRefusedError:
+            refused = True
+        finally:
+            self._open.release()
+        with self._lock:
+            self._refused = refused
+            if answer is None:
+                return
+            self._heard = self._clock.awake(time.monotonic())
+            self._lost = self._lost or answer.lost
+            self._acknowledged = report

@@ -1,0 +1,84 @@
+"""Are the weights the same on all processes? They must be, bit for bit.
+
+A process whose memory or arithmetic fails goes on with weights of its own, and nothing else
+would show it: gradients are summed, the loss looks well, and one of them is saved.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unisono.comm.protocol import Comm
+from unisono.comm.settings import Sync
+from unisono.errors import RunError
+from unisono.records.events import Warned
+
+WHOLE_NUMBERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+SHOWN = 3
+
+
+def compare_weights(comm: Comm, model: nn.Module, sync: Sync, step: int) -> Iterator[Warned]:
+    """Compare the weights of all processes, if it is time to; a difference is an error.
+
+    It is a warning if the settings say so.
+    """
+    due = sync.check_weights != "off" and step % sync.check_weights_every_steps == 0
+    if not due or comm.world.size == 1:
+        return
+    names = [name for name, _ in model.named_parameters()]
+    mine = checksums([weight for _, weight in model.named_parameters()])
+    rows = [np.frombuffer(row, dtype=np.int64) for row in comm.gather_bytes(mine.tobytes())]
+    words = difference(names, rows)
+    if not words:
+        return
+    what = f"at step {step} the weights differ between processes: {words}"
+    if sync.check_weights == "warn":
+        yield Warned(time=time.time(), step=step, message=what)
+        return
+    raise RunError(
+        what,
+        where="sync.check_weights",
+        fix="test the memory of that machine and leave it out; the same command continues "
+        "from the last checkpoint, and an earlier one may be safer: remove the later ones",
+    )
+
+
+def checksums(weights: Sequence[Tensor]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    """Return for each tensor the sum of its bits, read as whole numbers.
+
+    One bit that differs, in however large a tensor, changes the sum.
+    """
+    sums = [
+        weight.detach().contiguous().view(WHOLE_NUMBERS[weight.element_size()]).sum()
+        for weight in weights
+    ]
+    return torch.stack(sums).cpu().numpy()
+
+
+def difference(
+    names: Sequence[str], rows: "Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]"
+) -> str:
+    """Return in words which ranks differ from most of the others, and in what; or ""."""
+    wrong: dict[int, list[str]] = {}
+    for column, name in enumerate(names):
+        values = [int(row[column]) for row in rows]
+        usual = _usual(values)
+        for rank, value in enumerate(values):
+            if value != usual:
+                wrong.setdefault(rank, []).append(name)
+    return "; ".join(f"rank {rank} in {_listed(found)}" for rank, found in wrong.items())
+
+
+def _usual(values: Sequence[int]) -> int:
+    # With two processes there is no majority; then rank 0 counts, whose weights are saved.
+    [(value, times)] = Counter(values).most_common(1)
+    return value if times > len(values) / 2 else values[0]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,162 @@
+"""A process of a run, looked after: watchman, time limits, and `status.json`."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
+from types import TracebackType
+
+from unisono.comm.lost import how_contact_was_lost
+from unisono.comm.protocol import Comm
+from unisono.config.settings import Settings
+from unisono.errors import LostError, UnisonoError
+from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE
+from unisono.jsonl import LineWriter
+from unisono.lookout.messages import Member
+from unisono.lookout.sections import NEVER, Sections
+from unisono.lookout.settings import Limits
+from unisono.lookout.worker import Watch, end_with_stacks
+from unisono.records.events import AnyEvent, Ended, Lost, StepTaken, to_line
+from unisono.records.layout import RunDirectory
+from unisono.records.status import State, Status, write_status
+from unisono.train.watchmen import agree_on_orders
+from unisono.units import duration, seconds_of
+
+STATUS_EVERY_SECONDS = 5.0
+
+Section = Callable[[str], AbstractContextManager[None]]
+
+
+def unwatched(name: str) -> AbstractContextManager[None]:
+    """Count nothing."""
+    return nullcontext()
+
+
+class Watched:
+    """Looks after this process from entering to leaving the `with` block.
+
+    If a rank is lost, or a section takes too long, this process ends with code 76.
+    """
+
+    def __init__(self, comm: Comm, settings: Settings) -> None:
+        self._world, self._directory = comm.world, RunDirectory(Path(settings.run))
+        self._me = Member(comm.world.rank, os.uname().nodename, os.getpid())
+        self._step, self._stated = 0, 0.0
+        self._watch: Watch | None = None
+        if comm.world.size > 1:
+            self._watch = Watch(agree_on_orders(comm, settings), self._end)
+        limits = seconds_by_section(settings.limits)
+        self._sections = Sections(limits, self._too_slow, self._tick)
+        self.section: Section = self._sections.section
+
+    def __enter__(self) -> "Watched":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._sections.close()
+        if isinstance(error, UnisonoError):
+            self.state("failed", error.exit_code, error.what)
+            self._leave(error.what)
+        elif isinstance(error, RuntimeError) and how_contact_was_lost(error):
+            self._raise_lost(error)
+        elif isinstance(error, Exception):
+            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            self.state("failed", FAILED, words)
+            if self._watch is not None:
+                self._watch.last_words(f"ended by {words}")
+        else:
+            self._leave("interrupted" if error is not None else "")
+
+    def saw(self, event: AnyEvent) -> None:
+        """Note what has happened in the run."""
+        if isinstance(event, StepTaken):
+            self._step = self._sections.step = event.step
+        if isinstance(event, Ended):
+            stopped = event.reason == "signal"
+            words = f"ended at step {event.step}: {event.reason}"
+            self.state(
+                "preempted" if stopped else "done", PREEMPTED if stopped else DONE, words
+            )
+        elif time.monotonic() - self._stated > STATUS_EVERY_SECONDS:
+            self.state("running")
+
+    def state(self, state: State, exit_code: int = -1, message: str = "") -> None:
+        """Write down how it stands, if this process leads and the directory is the run's."""
+        self._stated = time.monotonic()
+        if not self._world.leads or not self._directory.config.is_file():
+            return
+        status = Status(
+            state=state,
+            step=self._step,
+            exit_code=exit_code,
+            message=message,
+            host=self._me.host,
+            pid=self._me.pid,
+        )
+        with suppress(OSError):  # a full disk: the checkpoints will say so
+            write_status(self._directory, status)
+
+    def _leave(self, trouble: str = "") -> None:
+        if self._watch is not None:
+            self._watch.leave(trouble)
+
+    def _raise_lost(self, error: RuntimeError) -> None:
+        how = how_contact_was_lost(error)
+        if self._watch is not None:
+            self._watch.wait_for_verdict()
+        self.state("lost", RESTARTABLE, how)
+        self._leave(f"lost contact: {how}")
+        raise LostError(
+            f"process {self._me.rank} lost contact with another process: {how}",
+            fix="see which one ended and why; the same command continues the run",
+        ) from error
+
+    def _tick(self, step: int, section: str) -> None:
+        if self._watch is not None:
+            self._watch.note(step, section)
+
+    def _end(self, words: str) -> None:
+        self.state("lost", RESTARTABLE, words)
+        end_with_stacks(str(self._directory.path), self._me.rank, words)
+
+    def _too_slow(self, section: str, limit: float) -> None:
+        words = f"section `{section}` took longer than {duration(limit)}"
+        stacks = self._directory.stacks(self._me.rank)
+        with suppress(OSError):
+            # The main thread hangs and cannot speak.
+            sys.stderr.write(f"lost: {self._me}: too slow ({words}); see {stacks}\n")
+            sys.stderr.flush()
+            self._record_loss(words)
+        if self._watch is not None:
+            self._watch.last_words(words)
+        self._end(words)
+
+    def _record_loss(self, words: str) -> None:
+        if not self._directory.config.is_file():
+            return
+        event = Lost(
+            time=time.time(),
+            step=self._step,
+            rank=self._me.rank,
+            host=self._me.host,
+            pid=self._me.pid,
+            how="too slow",
+            detail=words,
+            seen_by=self._me.rank,
+        )
+        lines = LineWriter(self._directory.events(self._me.rank))
+        lines.write(to_line(event))
+        lines.close()
+
+
+def seconds_by_section(limits: Limits) -> dict[str, float]:
+    """Return the limits in seconds; those that are not set are never reached."""
+    texts = {name: getattr(limits, name) for name in Limits.__struct_fields__}
+    return {name: seconds_of(text) if text else NEVER for name, text in texts.items()}

@@ -1,0 +1,141 @@
+"""Real faults in a laboratory: every surviving node says who was lost, and how."""
+
+import re
+import signal
+import time
+
+import pytest
+
+from faults.stage import Stage, kill, stop, write_config
+from unisono.comm.solo import Solo
+from unisono.config.load import load_settings
+from unisono.records.layout import RunDirectory
+from unisono.records.status import read_status
+from unisono.records.view import read_run
+from unisono.train.job import run_with
+
+pytestmark = [pytest.mark.ranks, pytest.mark.usefixtures("able")]
+
+STEPS = 60
+
+
+def named(line, rank, how):
+    """Return whether a line names the rank, its host, a process number and the cause."""
+    pattern = rf"lost: rank {rank} on node{rank} \(pid \d+\): {re.escape(how)}"
+    return re.match(pattern, line) is not None
+
+
+def assert_everywhere(stage, nodes, rank, how, after=0.0):
+    """Check what each node says once, and what the events of its rank tell."""
+    for node in nodes:
+        line, _ = stage.wait_for("lost:", node, after)
+        assert named(line, rank, how), line
+    deadline = time.monotonic() + 20
+    while not all(stage.losses(node) for node in nodes) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for node in nodes:
+        event = stage.losses(node)[-1]
+        assert (event.rank, event.host, event.seen_by) == (rank, f"node{rank}", node)
+        assert f"{event.how} ({event.detail})".startswith(how)
+
+
+def losses_by_step(run):
+    return {step.step: step.loss for step in read_run(run).steps}
+
+
+def kill_in_save(stage):
+    """Kill rank 0 while a checkpoint is half written."""
+    checkpoints, leader = stage.run / "checkpoints", stage.worker(0)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if any(checkpoints.glob(".tmp-*")):
+            kill(leader)
+            return
+    raise AssertionError("no checkpoint was being written")
+
+
+def test_killed_in_a_step_and_in_a_checkpoint_it_goes_on_with_the_same_updates(
+    corpus_home, tmp_path
+):
+    config = write_config(corpus_home, tmp_path, steps=STEPS)
+    with Stage(config, tmp_path / "run", options=["--max-restarts=2"]) as stage:
+        stage.wait_for("saved step-0000005")
+        kill(stage.worker(1))
+        assert_everywhere(stage, [0, 1], 1, "process died (killed by SIGKILL)")
+        line, again = stage.wait_for("continuing from checkpoint")
+        stage.wait_for("saved", after=again)
+        moment = time.time()
+        kill_in_save(stage)
+        assert_everywhere(stage, [0, 1], 0, "process died (killed by SIGKILL)", moment)
+        stage.wait_for(f"ended at step {STEPS}")
+        codes = [job.wait(timeout=60) for job in stage.jobs.values()]
+        assert codes == [0, 0], stage.everything()
+    undisturbed = load_settings(config, (f"run={tmp_path / 'alone'}",))
+    for _ in run_with(Solo(), undisturbed):
+        pass
+    alone, disturbed = losses_by_step(tmp_path / "alone"), losses_by_step(tmp_path / "run")
+    assert disturbed == pytest.approx(alone, rel=1e-4)
+    assert len(disturbed) == STEPS
+    assert len(read_run(tmp_path / "run").losses) == 2
+    assert read_status(RunDirectory(tmp_path / "run")).state == "done"
+
+
+def test_a_link_may_be_down_for_five_seconds_but_a_stopped_process_is_named(
+    corpus_home, tmp_path
+):
+    config = write_config(corpus_home, tmp_path)
+    with Stage(config, tmp_path / "run", nodes=3) as stage:
+        stage.wait_for("saved")
+        stage.lab.link_down(2)
+        time.sleep(5)
+        before = stage.steps()
+        stage.lab.link_up(2)
+        deadline = time.monotonic() + 60
+        while stage.steps() < before + 20 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert stage.steps() >= before + 20, stage.everything()
+        assert "lost:" not in stage.everything()
+        assert stage.text(0).count("training") == 1  # and never started again
+        number = stage.pid_inside(1)
+        stop(stage.worker(1))
+        assert_everywhere(stage, [0, 1, 2], 1, "process stopped (for 4 s)")
+        assert f"(pid {number})" in stage.text(2)
+        codes = [job.wait(timeout=60) for job in stage.jobs.values()]
+        assert codes == [76, 76, 76], stage.everything()
+        said = [stage.text(node).count("lost:") for node in range(3)]
+        assert said == [1, 1, 1], stage.everything()
+    status = read_status(RunDirectory(tmp_path / "run"))
+    assert (status.state, status.exit_code) == ("lost", 76)
+    assert "rank 1 on node1" in status.message
+    assert "Thread" in (tmp_path / "run" / "stacks" / "rank-0000.txt").read_text()
+
+
+def test_an_agent_killed_and_a_link_cut_for_good_the_rest_goes_on_and_takes_it_back(
+    corpus_home, tmp_path
+):
+    config = write_config(corpus_home, tmp_path)
+    options = ["--nnodes=1:2", "--max-restarts=9"]
+    with Stage(config, tmp_path / "run", options=options, tries=9) as stage:
+        stage.wait_for("on 2 processes")
+        stage.wait_for("saved")
+        moment = time.time()
+        kill(stage.agent(0))
+        assert_everywhere(stage, [0, 1], 0, "process died (together with its agent)")
+        _, two = stage.wait_for("on 2 processes", after=moment)
+        stage.wait_for("saved", after=two)
+        moment = time.time()
+        stage.lab.link_down(1)
+        for node, other in ((0, 1), (1, 0)):
+            line, _ = stage.wait_for("lost:", node, after=moment)
+            assert named(line, other, "machine or link gone"), line
+            assert stage.losses(node)[-1].how == "machine or link gone"
+        stage.wait_for("on 1 process ", after=moment)
+        moment = time.time()
+        stage.lab.link_up(1)
+        _, two = stage.wait_for("on 2 processes", after=moment)
+        stage.wait_for("saved", after=two)
+        for job in stage.jobs.values():
+            job.send_signal(signal.SIGTERM)
+        codes = [job.wait(timeout=60) for job in stage.jobs.values()]
+        assert codes == [75, 75], stage.everything()
+    assert read_status(RunDirectory(tmp_path / "run")).state == "preempted"
