@@ -75,7 +75,9 @@ def test_an_order_to_stop_is_a_signal_to_the_command():
 
 
 def test_when_the_launcher_is_gone_the_command_saves_although_nobody_listens(tmp_path):
-    with remote(PATIENT + FOREVER, cwd=tmp_path) as process:
+    # More than a pipe holds: somebody has to take it.
+    talkative = PATIENT.replace("echo saving", "head -c 200000 /dev/zero")
+    with remote(talkative + FOREVER, cwd=tmp_path) as process:
         everything = below(process)
         process.stdout.close()
         process.stderr.close()

@@ -11,8 +11,9 @@ from unisono.cli import unisono
 from unisono.config.write import to_toml
 from unisono.errors import ConfigError
 from unisono.launch.agent import Meeting
-from unisono.launch.comparison import changes
+from unisono.launch.comparison import Report, changes, differences_between
 from unisono.launch.hosts import Host, parse_hosts
+from unisono.launch.questions import Facts
 from unisono.launch.ssh import Ssh
 
 
@@ -96,6 +97,38 @@ def test_settings_that_differ_are_named_with_both_values():
         "new is 1, here it is None",
         "train.max_steps is 5, here it is 3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("there", "says"),
+    [
+        ({"python": "3.12"}, "it has Python 3.12, a has 3.11"),
+        ({"unisono": ""}, "it has Unisono (none), a has 1"),
+        ({"code": "y"}, "its Unisono 1 is not the code of a (y, not x)"),
+        ({"corpus": "d", "pairs": 5}, "its corpus is d (5 pairs), a has c (7 pairs)"),
+        ({"free_bytes": 9_000_000}, "9.0 MB are free, and the checkpoints may take 10.0 MB"),
+        ({}, ""),
+    ],
+)
+def test_what_differs_from_the_first_machine_or_does_not_suffice_is_said(there, says):
+    facts = {"python": "3.11", "unisono": "1", "code": "x", "corpus": "c", "pairs": 7}
+    facts |= {"free_bytes": 10**9, "needed_bytes": 10**7}
+    first, second = Facts(**facts), Facts(**{**facts, **there})
+    reports = [Report(Host("a", 1), first), Report(Host("b", 1), second)]
+    found = dict(differences_between(reports, {}))
+    assert [trouble.what for trouble in found["b"]] == [says] * bool(says)
+    assert found["a"] == []
+
+
+def test_clocks_may_differ_by_a_second_and_by_what_cannot_be_known():
+    def apart(seconds, unsure):
+        first = Report(Host("a", 1), ahead_seconds=5.0, unsure_seconds=unsure)
+        second = Report(Host("b", 1), ahead_seconds=5.0 + seconds, unsure_seconds=unsure)
+        return [trouble.what for trouble in dict(differences_between([first, second], {}))["b"]]
+
+    assert apart(0.9, 0.0) == apart(-0.9, 0.0) == apart(1.9, 0.5) == []
+    assert apart(1.2, 0.0) == ["its clock is 1.2 s ahead of that of a"]
+    assert apart(-20.0, 0.1) == ["its clock is 20.0 s behind that of a"]
 
 
 @pytest.mark.parametrize(
