@@ -7,6 +7,7 @@ N starts in a row have brought the run in DIR no further (see `cli.supervise`).
 import os
 import sys
 
+from unisono.errors import UnisonoError
 from unisono.exit_codes import INTERRUPTED, RESTARTABLE
 
 FIX = (
@@ -30,6 +31,9 @@ def main() -> None:
         outcome = run_agent(sys.argv[1:])
     except KeyboardInterrupt:  # before there was anything to stop
         sys.exit(INTERRUPTED)
+    except UnisonoError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
     if outcome.death:
         print(f"error: {outcome.death}\n  fix:   {FIX}", file=sys.stderr)
     sys.exit(RESTARTABLE if outcome.death else outcome.exit_code)

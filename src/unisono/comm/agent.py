@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.rendezvous import RendezvousConnectionError
 from torch.distributed.run import main as torchrun
 
 from unisono.comm.join import die_with_parent
+from unisono.errors import LostError
 
 BROKEN = 4
 
@@ -39,4 +41,9 @@ def run_agent(arguments: Sequence[str]) -> Outcome:
         return Outcome(BROKEN, f"process {rank} (pid {failure.pid}) was killed by {name}")
     except SignalException as caught:
         return Outcome(128 + caught.sigval)
+    except RendezvousConnectionError as error:
+        raise LostError(
+            "the store of torchrun is gone, and with it the machine or the agent that held it",
+            fix="see what happened there; the same command continues from the last checkpoint",
+        ) from error
     return Outcome()
