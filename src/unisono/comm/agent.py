@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.elastic.rendezvous import RendezvousError
+from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousError
 from torch.distributed.run import parse_args, run
 
 from unisono.comm.join import die_with_parent, say_nothing
 from unisono.comm.rendezvous import prepare_rendezvous
 from unisono.comm.waiting import Tell
-from unisono.errors import RunError
+from unisono.errors import LostError, RunError
 
 BROKEN = 4
 
@@ -48,6 +48,11 @@ def run_agent(arguments: Sequence[str], tell: Tell = say_nothing) -> Outcome:
         return Outcome(BROKEN, f"process {rank} (pid {failure.pid}) was killed by {name}")
     except SignalException as caught:
         return Outcome(128 + caught.sigval)
+    except RendezvousConnectionError as error:
+        raise LostError(
+            "the store of torchrun is gone, and with it the machine or the agent that held it",
+            fix="see what happened there; the same command continues from the last checkpoint",
+        ) from error
     except RendezvousError as error:
         raise RunError(
             f"the machines did not come together: {error}",

@@ -1,0 +1,193 @@
+"""Real watchmen of real processes on loopback; the processes do nothing but live."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from unisono.lookout.address import listen_on
+from unisono.lookout.contact import ask
+from unisono.lookout.messages import Member, Orders, Report, to_line
+
+pytestmark = pytest.mark.ranks
+
+LIMIT = 4.0
+WORKER = """
+import os, sys
+from unisono.lookout.messages import Orders, from_line
+from unisono.lookout.worker import Watch
+
+def end(words):
+    os._exit(76)
+
+watch = Watch(from_line(sys.stdin.readline().encode(), Orders), end)
+print("up", flush=True)
+for line in sys.stdin:
+    watch.leave(line.strip())
+    break
+"""
+
+
+class Run:
+    """Some processes with their watchmen; each has a machine of its own, by name."""
+
+    def __init__(self, size, run=""):
+        self.listening = listen_on("127.0.0.1")
+        self.workers = [self._start() for _ in range(size)]
+        members = tuple(
+            Member(rank, f"host{rank}", worker.pid) for rank, worker in enumerate(self.workers)
+        )
+        self.orders = [
+            Orders(
+                rank=rank,
+                members=members,
+                address="127.0.0.1",
+                port=self.listening.getsockname()[1],
+                token="secret",
+                limit=LIMIT,
+                listen=self.listening.fileno() if rank == 0 else -1,
+                then="that is all",
+            )
+            for rank in range(size)
+        ]
+        for worker, orders in zip(self.workers, self.orders, strict=True):
+            worker.stdin.write(to_line(orders).decode())
+            worker.stdin.flush()
+        for worker in self.workers:
+            assert worker.stdout.readline() == "up\n"
+
+    def _start(self):
+        return subprocess.Popen(
+            [sys.executable, "-c", WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=(self.listening.fileno(),),
+        )
+
+    def watchman(self, rank):
+        [child] = psutil.Process(self.workers[rank].pid).children()
+        return child
+
+    def heard(self):
+        """Wait until all watchmen have called."""
+        time.sleep(2.0)
+
+    def leave(self, rank, trouble=""):
+        self.workers[rank].stdin.write(f"{trouble}\n")
+        self.workers[rank].stdin.flush()
+
+    def said(self, rank):
+        """Return all that a process and its watchman said, until both have ended."""
+        return self.workers[rank].stderr.read()
+
+    def close(self):
+        for worker in self.workers:
+            worker.kill()
+            worker.wait()
+            for stream in (worker.stdin, worker.stdout, worker.stderr):
+                stream.close()
+        self.listening.close()
+
+
+@contextmanager
+def started(size):
+    run = Run(size)
+    try:
+        run.heard()
+        yield run
+    finally:
+        run.close()
+
+
+def line_of(run, rank, how):
+    return f"lost: rank {rank} on host{rank} (pid {run.workers[rank].pid}): {how}; that is all"
+
+
+def test_a_killed_process_is_named_by_all_watchmen_and_all_end():
+    with started(3) as run:
+        run.workers[1].kill()
+        for rank in range(3):
+            wanted = line_of(run, 1, "process died (killed by SIGKILL)")
+            assert run.said(rank).splitlines() == [wanted]
+        assert [worker.wait(timeout=30) for worker in run.workers] == [76, -9, 76]
+
+
+def test_the_death_of_rank_0_is_told_by_its_own_watchman():
+    with started(2) as run:
+        os.kill(run.workers[0].pid, signal.SIGSEGV)
+        assert line_of(run, 0, "process died (killed by SIGSEGV)") in run.said(1)
+        assert run.workers[1].wait(timeout=30) == 76
+
+
+def test_a_stopped_process_is_named_and_then_killed():
+    with started(2) as run:
+        run.workers[1].send_signal(signal.SIGSTOP)
+        assert "process stopped (for 2 s)" in run.said(0)
+        assert [worker.wait(timeout=30) for worker in run.workers] == [76, -9]
+
+
+def test_a_machine_that_is_gone_is_named_as_that():
+    with started(3) as run:
+        watchman = run.watchman(2)
+        watchman.suspend()  # it shall not see what comes now
+        run.workers[2].kill()
+        watchman.kill()
+        for rank in (0, 1):
+            assert "rank 2 on host2" in (said := run.said(rank))
+            assert "machine or link gone (silent for 3 s)" in said
+
+
+def test_a_process_that_stands_still_for_a_moment_is_not_lost():
+    with started(2) as run:
+        run.workers[1].send_signal(signal.SIGSTOP)
+        time.sleep(0.8)
+        run.workers[1].send_signal(signal.SIGCONT)
+        time.sleep(2.0)
+        assert all(worker.poll() is None for worker in run.workers)
+
+
+def test_processes_that_leave_are_not_missed_and_their_watchmen_end_soon():
+    with started(3) as run:
+        watchmen = [run.watchman(rank) for rank in range(3)]
+        for rank in range(3):
+            run.leave(rank)
+        assert [run.said(rank) for rank in range(3)] == ["", "", ""]
+        assert [worker.wait(timeout=30) for worker in run.workers] == [0, 0, 0]
+        gone, alive = psutil.wait_procs(watchmen, timeout=30)
+        assert not alive
+
+
+def test_one_that_fails_alone_is_named_with_its_own_words():
+    with started(2) as run:
+        run.leave(1, "there is no space left")
+        assert line_of(run, 1, "process died (there is no space left)") in run.said(0)
+
+
+def test_a_watchman_that_is_killed_is_replaced_and_nobody_is_lost():
+    with started(2) as run:
+        for rank in range(2):
+            run.watchman(rank).kill()
+        time.sleep(LIMIT + 1.0)
+        assert all(worker.poll() is None for worker in run.workers)
+        run.workers[1].kill()
+        assert "process died (killed by SIGKILL)" in run.said(0)
+
+
+def test_strangers_at_the_port_change_nothing():
+    with started(2) as run:
+        port = run.orders[0].port
+        for words in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100_000, b'{"rank":1}\n', b""):
+            with socket.create_connection(("127.0.0.1", port)) as stranger:
+                stranger.sendall(words)
+        forged = Report(token="guess", rank=1, condition="died")
+        assert ask("127.0.0.1", port, forged, 5.0) is None
+        time.sleep(1.5)
+        assert all(worker.poll() is None for worker in run.workers)
