@@ -12,17 +12,19 @@ import click
 
 from unisono.cli import VERBS
 from unisono.cli.heard import passing_on, show_everywhere
+from unisono.cli.options import fewest_option, restarts_option
 from unisono.cli.train import train
 from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
+from unisono.exit_codes import PREEMPTED
 from unisono.lab.agents import plan_agent
 from unisono.lab.build import rehearse
 from unisono.lab.everywhere import Everywhere
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan, name_of
-from unisono.launch.outcome import PREEMPTED, was_preempted
-from unisono.launch.plan import Command
+from unisono.launch.outcome import was_preempted
+from unisono.launch.plan import Command, Restarts
 
 ALL = "all"
 
@@ -45,6 +47,8 @@ ALL = "all"
 )
 @click.option("--burst", default="", metavar="SIZE", help="What may pass at once: 64kb.")
 @click.option("--delay", default="", metavar="TIME", help="Delay of what a node sends: 5ms.")
+@restarts_option
+@fewest_option
 @click.option("--on", default="", metavar="NODE", help="Where a program runs: 0, 1, … or all.")
 @click.option("--dry-run", is_flag=True, help="Show the commands; needs no root.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -55,6 +59,8 @@ def lab(
     link_from: tuple[str, ...],
     burst: str,
     delay: str,
+    restarts: int,
+    fewest: int,
     on: str,
     dry_run: bool,
     command: tuple[str, ...],
@@ -67,15 +73,20 @@ def lab(
     """
     plan = LabPlan(nodes, workers_per_node, link, _rates(link_from), burst=burst, delay=delay)
     trains = command[0] == "train"
-    programs = _training(plan, on, command) if trains else _programs(plan, on, command)
+    run = _check_training(command) if trains and (restarts or not dry_run) else None
+    again = Restarts(restarts, str(run), fewest)
+    programs = _training(plan, on, command, again) if trains else _programs(plan, on, command)
     if dry_run:
         print(rehearse(plan, programs, sorted(os.sched_getaffinity(0))))
         return
-    run = _check_training(command) if trains else None
     began = time.time()
     with Lab(plan) as machines:
         alone = len(programs) == 1 and not trains
-        code = _attach(machines, *programs[0]) if alone else _everywhere(machines, programs)
+        code = (
+            _attach(machines, *programs[0])
+            if alone
+            else _everywhere(machines, programs, may_lose=bool(fewest))
+        )
     if code and run is not None and was_preempted(run, since=began):
         code = PREEMPTED
     sys.exit(code)
@@ -93,12 +104,15 @@ def _rates(texts: Sequence[str]) -> dict[int, str]:
     return rates
 
 
-def _training(plan: LabPlan, on: str, words: Sequence[str]) -> list[tuple[int, Command]]:
+def _training(
+    plan: LabPlan, on: str, words: Sequence[str], restarts: Restarts
+) -> list[tuple[int, Command]]:
     if on:
         raise ConfigError(
             "`train` runs on all nodes", where="--on", fix="leave --on out, or use fewer nodes"
         )
-    return [(node, plan_agent(plan, node, words)) for node in range(plan.nodes)]
+    nodes = range(plan.nodes)
+    return [(node, plan_agent(plan, node, words, restarts=restarts)) for node in nodes]
 
 
 def _programs(plan: LabPlan, on: str, words: Sequence[str]) -> list[tuple[int, Command]]:
@@ -133,9 +147,11 @@ def _attach(machines: Lab, node: int, command: Command) -> int:
     return 128 - code if code < 0 else code
 
 
-def _everywhere(machines: Lab, programs: Sequence[tuple[int, Command]]) -> int:
+def _everywhere(
+    machines: Lab, programs: Sequence[tuple[int, Command]], *, may_lose: bool
+) -> int:
     """Run programs on all nodes and show what they say; return the first bad exit code."""
-    running = Everywhere(machines, programs)
+    running = Everywhere(machines, programs, may_lose=may_lose)
     show_everywhere(running, [name_of(node) for node in range(machines.plan.nodes)])
     return running.exit_code
 

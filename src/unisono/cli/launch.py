@@ -17,9 +17,10 @@ from unisono.cli.launch_options import mode_of, where_options
 from unisono.cli.options import config_argument, set_option
 from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
+from unisono.exit_codes import PREEMPTED
 from unisono.launch.local import plan_local
-from unisono.launch.outcome import PREEMPTED, was_preempted
-from unisono.launch.plan import Command, Training
+from unisono.launch.outcome import was_preempted
+from unisono.launch.plan import Command, Restarts, Training
 
 ELSEWHERE: dict[str, Callable[..., int]] = {
     "hosts": launch_on_hosts,
@@ -48,6 +49,8 @@ def launch(
     overrides: tuple[str, ...],
     workers: int,
     dry_run: bool,
+    restarts: int,
+    fewest: int,
     **where: Any,
 ) -> None:
     """Train as CONFIG says with several processes, under torchrun.
@@ -57,10 +60,11 @@ def launch(
     """
     mode = mode_of(context)
     settings = load_settings(config, overrides)
-    training = Training(config, overrides, settings, workers)
+    again = Restarts(restarts, settings.run, fewest)
+    training = Training(config, overrides, settings, workers, again)
     if mode:
         sys.exit(ELSEWHERE[mode](training, dry_run=dry_run, **where))
-    command = plan_local(training.arguments, workers)
+    command = plan_local(training.arguments, workers, again)
     if dry_run:
         print(command.as_shell())
         return

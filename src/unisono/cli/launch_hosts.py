@@ -11,12 +11,12 @@ import msgspec
 from unisono.cli.heard import show_everywhere
 from unisono.cli.launch_options import pairs_of, place_there
 from unisono.errors import ConfigError
+from unisono.exit_codes import PREEMPTED
 from unisono.launch.agent import Meeting
 from unisono.launch.comparison import Report
 from unisono.launch.conversation import probe_command
 from unisono.launch.everywhere import Everywhere
 from unisono.launch.hosts import Host, parse_hosts
-from unisono.launch.outcome import PREEMPTED
 from unisono.launch.over_ssh import LOST, OverSsh, plan_hosts
 from unisono.launch.plan import Command, Training
 from unisono.launch.preflight import ALONE, Journey, examine
@@ -57,6 +57,7 @@ def launch_on_hosts(
             directory=directory,
             run=training.settings.run,
             variables=variables,
+            restarts=training.restarts,
         )
 
     if dry_run:
@@ -75,7 +76,7 @@ def launch_on_hosts(
     found = _examine(ssh, journey)
     if check:
         return 0
-    return _run(plan(found), machines)
+    return _run(plan(found), machines, may_lose=bool(training.restarts.fewest))
 
 
 def _examine(ssh: Ssh, journey: Journey) -> str:
@@ -119,9 +120,9 @@ def describe(report: Report) -> str:
     )
 
 
-def _run(commands: list[Command], machines: tuple[Host, ...]) -> int:
+def _run(commands: list[Command], machines: tuple[Host, ...], *, may_lose: bool) -> int:
     jobs = {node: OverSsh(command.argv) for node, command in enumerate(commands)}
-    running = Everywhere(jobs)
+    running = Everywhere(jobs, may_lose=may_lose)
     show_everywhere(running, [host.name for host in machines])
     lost = [machines[node].name for node, code in running.exit_codes.items() if code == LOST]
     if lost:

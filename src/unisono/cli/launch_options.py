@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from unisono.cli.options import PathType
+from unisono.cli.options import PathType, fewest_option, restarts_option
 from unisono.errors import ConfigError
 from unisono.launch.agent import PORT
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODES = ("hosts", "slurm", "kubernetes")
 # Whatever is not here goes with everything.
 BELONGS_TO = {
-    **dict.fromkeys(("ssh_config", "address", "port", "check"), ("hosts",)),
+    **dict.fromkeys(("ssh_config", "address", "port", "check", "fewest"), ("hosts",)),
     **dict.fromkeys(("time_limit", "partition", "sbatch"), ("slurm",)),
     **dict.fromkeys(("image", "volume", "resource", "name"), ("kubernetes",)),
     **dict.fromkeys(("directory", "python", "env"), MODES),
@@ -24,6 +24,8 @@ BELONGS_TO = {
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 _WHERE = (
+    restarts_option,
+    fewest_option,
     click.option("--hosts", default="", metavar="A,B:2", help="Train there, over ssh."),
     click.option("--slurm", is_flag=True, help="Submit a job to Slurm."),
     click.option("--kubernetes", is_flag=True, help="Write a manifest for Kubeflow Trainer."),

@@ -14,8 +14,7 @@ from unisono.comm.join import die_with_parent, say_nothing
 from unisono.comm.rendezvous import prepare_rendezvous
 from unisono.comm.waiting import Tell
 from unisono.errors import LostError, RunError
-
-BROKEN = 4
+from unisono.exit_codes import BROKEN
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,16 @@ from dataclasses import replace
 from unisono.lab.commands import cores_of
 from unisono.lab.plan import INTERFACE, LabPlan, address_of, name_of
 from unisono.launch.agent import Meeting, agent_command
-from unisono.launch.plan import Command
+from unisono.launch.plan import NO_RESTARTS, Command, Restarts
 
 
 def plan_agent(
-    plan: LabPlan, node: int, arguments: Sequence[str], *, options: Sequence[str] = ()
+    plan: LabPlan,
+    node: int,
+    arguments: Sequence[str],
+    *,
+    restarts: Restarts = NO_RESTARTS,
+    options: Sequence[str] = (),
 ) -> Command:
     """Return what a node runs so that all train together as `unisono ARGUMENTS`.
 
@@ -23,6 +28,7 @@ def plan_agent(
         arguments,
         workers=plan.workers_per_node,
         is_first=node == 0,
+        restarts=restarts,
         options=(f"--local-addr={address_of(node)}", *options),
     )
     cores = cores_of(node, plan.nodes, sorted(os.sched_getaffinity(0)))

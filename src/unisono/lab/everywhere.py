@@ -14,7 +14,9 @@ __all__ = ["Ended", "Everywhere", "Line"]
 class Everywhere(everywhere.Everywhere):
     """Programs on nodes of a laboratory, from their start to the end of the last."""
 
-    def __init__(self, lab: Lab, programs: Sequence[tuple[int, Command]]) -> None:
+    def __init__(
+        self, lab: Lab, programs: Sequence[tuple[int, Command]], *, may_lose: bool = False
+    ) -> None:
         super().__init__(
             {
                 node: lab.start(
@@ -25,5 +27,6 @@ class Everywhere(everywhere.Everywhere):
                     stderr=subprocess.PIPE,
                 )
                 for node, command in programs
-            }
+            },
+            may_lose=may_lose,
         )

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.launch.plan import Command
+from unisono.launch.plan import NO_RESTARTS, Command, Restarts
 
 PORT = 29500
 
@@ -32,6 +32,7 @@ def agent_command(
     workers: int,
     is_first: bool,
     python: str = sys.executable,
+    restarts: Restarts = NO_RESTARTS,
     options: Sequence[str] = (),
 ) -> Command:
     """Return what a machine runs so that all train together as `unisono ARGUMENTS`.
@@ -39,14 +40,15 @@ def agent_command(
     `options` are further ones of torchrun; of two that contradict, the last counts.
     """
     argv = (
-        *(python, "-m", "unisono.cli.agent"),
-        f"--nnodes={meeting.nodes}",
+        *(python, "-m", "unisono.cli.agent", *restarts.supervision),
+        f"--nnodes={restarts.nodes(meeting.nodes)}",
         f"--nproc-per-node={workers}",
         "--rdzv-backend=c10d",
         f"--rdzv-endpoint={meeting.endpoint}",
         f"--rdzv-id={meeting.id}",
         # Said, not guessed from what the host name resolves to.
         f"--rdzv-conf=is_host={int(is_first)}",
+        *restarts.options,
         *options,
         *("-m", "unisono", *arguments),
     )

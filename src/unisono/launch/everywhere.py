@@ -51,11 +51,13 @@ class Ended:
 class Everywhere:
     """Programs that were started on several machines, to the end of the last.
 
-    If one fails, the others get a while to notice, then a SIGTERM, then SIGKILL. `exit_code`
-    is that of the first to fail, `exit_codes` are those of all that have ended.
+    If one fails, the others get a while to notice, then a SIGTERM, then SIGKILL, and
+    `exit_code` is that of the first to fail. Programs that `may_lose` machines go on without
+    it, and the last to end tells how. `exit_codes` are those of all that have ended.
     """
 
-    def __init__(self, jobs: Mapping[int, Job]) -> None:
+    def __init__(self, jobs: Mapping[int, Job], *, may_lose: bool = False) -> None:
+        self._may_lose = may_lose
         self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
         self._running = dict(jobs)
         self._readers: list[threading.Thread] = []
@@ -110,7 +112,9 @@ class Everywhere:
             del self._running[node]
             code = 128 - code if code < 0 else code
             self.exit_codes[node] = code
-            if code:
+            if self._may_lose:
+                self.exit_code = code
+            elif code:
                 self.exit_code = self.exit_code or code
                 self._deadline = min(self._deadline, time.monotonic() + GRACE_SECONDS)
             yield Ended(node, code)

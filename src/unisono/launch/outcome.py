@@ -5,8 +5,6 @@ from pathlib import Path
 from unisono.records.layout import RunDirectory
 from unisono.records.view import read_run
 
-PREEMPTED = 75  # stopped by a signal, and everything is saved
-
 
 def was_preempted(run: Path, *, since: float) -> bool:
     """Tell whether a run that started after `since` was stopped by a signal and has saved.

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from unisono.launch.agent import Meeting, agent_command
 from unisono.launch.hosts import Host
-from unisono.launch.plan import Command
+from unisono.launch.plan import NO_RESTARTS, Command, Restarts
 from unisono.launch.remote import ALIVE_EVERY_SECONDS, KILL, STOP
 from unisono.launch.ssh import Ssh
 
@@ -28,12 +28,18 @@ def plan_hosts(
     directory: str,
     run: str,
     variables: dict[str, str],
+    restarts: Restarts = NO_RESTARTS,
 ) -> list[Command]:
     """Return the ssh command of every host; the first one is where the agents meet."""
     commands = []
     for index, host in enumerate(hosts):
         agent = agent_command(
-            meeting, arguments, workers=host.slots, is_first=index == 0, python=python
+            meeting,
+            arguments,
+            workers=host.slots,
+            is_first=index == 0,
+            python=python,
+            restarts=restarts,
         )
         wrapper = (
             *(python, "-m", "unisono.launch.remote", f"--run={run}"),

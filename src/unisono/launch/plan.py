@@ -22,6 +22,36 @@ class Command:
 
 
 @dataclass(frozen=True)
+class Restarts:
+    """How a run goes on by itself after a loss.
+
+    `times` starts in a row may bring the run in `run` no further; 0 is to give up at once.
+    `fewest` machines are enough to go on with; 0 is all of them.
+    """
+
+    times: int = 0
+    run: str = ""
+    fewest: int = 0
+
+    @property
+    def supervision(self) -> tuple[str, ...]:
+        """Return the options of our own agent, which come before those of torchrun."""
+        return (f"--supervise={self.times}", f"--run={self.run}") if self.times else ()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the options of torchrun."""
+        return (f"--max-restarts={self.times}",) if self.times else ()
+
+    def nodes(self, nodes: int) -> str:
+        """Return how many machines torchrun is to wait for."""
+        return f"{self.fewest}:{nodes}" if self.fewest else str(nodes)
+
+
+NO_RESTARTS = Restarts()
+
+
+@dataclass(frozen=True)
 class Training:
     """A run to be started: its config with what was changed in it, and what came of them.
 
@@ -32,6 +62,7 @@ class Training:
     overrides: tuple[str, ...]
     settings: Settings
     workers: int
+    restarts: Restarts = NO_RESTARTS
 
     @property
     def arguments(self) -> list[str]:

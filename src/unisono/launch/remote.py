@@ -24,7 +24,8 @@ from typing import IO
 
 import psutil
 
-from unisono.launch.outcome import PREEMPTED, was_preempted
+from unisono.exit_codes import PREEMPTED
+from unisono.launch.outcome import was_preempted
 
 ALIVE_EVERY_SECONDS = 10.0
 SILENCE_SECONDS = 60.0

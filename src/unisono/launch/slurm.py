@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unisono.errors import ConfigError, RunError
-from unisono.launch.outcome import PREEMPTED
+from unisono.exit_codes import PREEMPTED
 
 # Before the time limit: enough to finish a step and to save.
 SIGNAL = "TERM@60"
