@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "unisono"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 FOUNDATION = {"errors", "units", "jsonl", "atomic", "lock", "stopwatch", "workers", "__init__"}
+FOUNDATION |= {"lanes"}
 FORMATS = {"text", "corpus", "corpora", "records", "schedules", "physics"}
 PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", "monitor"}
 MIDDLE = {"config", "diagnose"}
@@ -25,6 +26,7 @@ MAY_IMPORT = {
     "lock": {"errors"},
     "stopwatch": set(),
     "workers": {"errors"},
+    "lanes": set(),
     "__init__": set(),
     "__main__": {"cli"},
     "text": FOUNDATION,
@@ -47,11 +49,12 @@ MAY_IMPORT = {
     "report": FOUNDATION | {"records", "diagnose"},
     "launch": FOUNDATION,
     "lab": FOUNDATION | {"launch"},
+    "check": FOUNDATION | {"physics", "models"},
     "cli": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
 }
 WITHOUT_TORCH = sorted(
     {"text", "corpus", "corpora", "prepare", "records", "schedules", "score", "config"}
-    | {"diagnose", "report", "launch", "lab", "cli"} & set(MAY_IMPORT)
+    | {"diagnose", "report", "launch", "lab", "check", "cli"} & set(MAY_IMPORT)
 )
 FORBIDDEN = re.compile(
     r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|(?<!\.)\beval\(|\bexec\(|shell=True"
