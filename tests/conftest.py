@@ -1,7 +1,10 @@
+import os
 import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
 # The machine may be busy: slow is no failure. The same examples every time: no flaky runs.
 settings.register_profile(

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "unisono"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 FOUNDATION = {"errors", "units", "jsonl", "atomic", "lock", "stopwatch", "workers", "__init__"}
-FOUNDATION |= {"exit_codes"}
+FOUNDATION |= {"exit_codes", "lanes"}
 FORMATS = {"text", "corpus", "corpora", "records", "schedules", "physics"}
 PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", "monitor"}
 PARTS |= {"lookout"}
@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "stopwatch": set(),
     "workers": {"errors"},
     "exit_codes": set(),
+    "lanes": set(),
     "__init__": set(),
     "__main__": {"cli"},
     "text": FOUNDATION,
@@ -54,11 +55,12 @@ MAY_IMPORT = {
     # What it asks other machines is what training would: settings, corpus, size of a model.
     "launch": FOUNDATION | {"records", "corpus", "models", "config"},
     "lab": FOUNDATION | {"launch"},
+    "check": FOUNDATION | {"physics", "models"},
     "cli": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
 }
 WITHOUT_TORCH = sorted(
     {"text", "corpus", "corpora", "prepare", "records", "schedules", "score", "config"}
-    | {"diagnose", "report", "launch", "lab", "cli", "lookout"} & set(MAY_IMPORT)
+    | {"diagnose", "report", "launch", "lab", "check", "cli", "lookout"} & set(MAY_IMPORT)
 )
 FORBIDDEN = re.compile(
     r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|(?<!\.)\beval\(|\bexec\(|shell=True"

@@ -1,6 +1,7 @@
 """Amounts with units, read from settings and written for people."""
 
 import re
+from collections.abc import Mapping
 
 from unisono.errors import ConfigError
 
@@ -10,6 +11,7 @@ SECONDS = {
     **dict.fromkeys(["h", "hour", "hours"], 3600.0),
     **dict.fromkeys(["d", "day", "days"], 86400.0),
 }
+BITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
 
@@ -24,6 +26,19 @@ def seconds_of(text: str, *, where: str = "") -> float:
             fix='write it like "90 s" or "3 min"',
         )
     return float(match[1]) * SECONDS[match[2].lower()]
+
+
+def amount(text: str, units: Mapping[str, float], where: str, examples: str) -> float:
+    """Read a number with one of `units`; zero is not an amount."""
+    match = _AMOUNT.fullmatch(text.lower())
+    if match is None or match[2] not in units or float(match[1]) == 0:
+        known = ", ".join(units)
+        raise ConfigError(
+            f'"{text}" cannot be read as a number above 0 with a unit',
+            where=where,
+            fix=f"write it like {examples}; units: {known}",
+        )
+    return float(match[1]) * units[match[2]]
 
 
 def duration(seconds: float) -> str:

@@ -17,6 +17,7 @@ VERBS = {
     "train": "train a model: alone, or under torchrun",
     "launch": "start training on several processes",
     "lab": "try several machines on this one, with links as slow as you like",
+    "simulate": "say on paper what a run takes on machines one does not have",
     "average": "average checkpoints into a bundle",
     "report": "answer the eleven questions about a run",
     "translate": "translate standard input to standard output",
@@ -52,6 +53,8 @@ def unisono() -> None:
 
 def main() -> None:
     """Run the command line; errors a user can act on are shown without a traceback."""
+    # Threads are torch's business, and ours: those of a second library get in their way.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _leave(_run())
 
 

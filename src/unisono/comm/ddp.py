@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
-from unisono.comm.all_reduce import SummedReplica
+from unisono.comm.laned import replica_alone
 from unisono.comm.protocol import Comm, LossOf, Replica
 from unisono.stopwatch import Stopwatch
 
@@ -27,7 +27,7 @@ class Ddp:
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         if comm.world.size == 1:
-            return SummedReplica(model, comm)
+            return replica_alone(model, comm)
         return DdpReplica(model, comm, self.bucket_mb)
 
 

@@ -1,10 +1,10 @@
 """What a laboratory looks like, checked before anything is made."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unisono.errors import ConfigError
+from unisono.units import BITS, amount
 
 MOST_NODES = 64
 NETWORK = "10.88.0"
@@ -16,10 +16,8 @@ LARGEST_PACKET = 1514
 SMALL_BURST, LARGE_BURST = 8 * 1024, 64 * 1024
 SLOW_SECONDS, FAST_SECONDS = 0.005, 0.001
 
-BITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 BYTES = {"b": 1, "kb": 1024, "mb": 1024**2}
 SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 
 @dataclass(frozen=True)
@@ -100,19 +98,6 @@ def usual_burst(bytes_per_second: float) -> int:
     """Return what a link of this rate may let through at once, in bytes."""
     slow = min(LARGE_BURST, int(bytes_per_second * SLOW_SECONDS))
     return max(SMALL_BURST, slow, int(bytes_per_second * FAST_SECONDS))
-
-
-def amount(text: str, units: Mapping[str, float], where: str, examples: str) -> float:
-    """Read a number with one of `units`; zero is not an amount."""
-    match = _AMOUNT.fullmatch(text.strip().lower())
-    if match is None or match[2] not in units or float(match[1]) == 0:
-        known = ", ".join(units)
-        raise ConfigError(
-            f'"{text}" cannot be read as a number above 0 with a unit',
-            where=where,
-            fix=f"write it like {examples}; units: {known}",
-        )
-    return float(match[1]) * units[match[2]]
 
 
 def name_of(node: int) -> str:

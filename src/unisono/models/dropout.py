@@ -3,8 +3,8 @@
 torch draws a number of its own for every element, which on a CPU takes about a tenth of the
 time of a training step. Here one 64-bit number serves four elements, 16 bits each. So the
 share is a multiple of 1/65536; what is kept is scaled by exactly that share, and the mean
-stays what it was. Like torch's own, the numbers follow from torch's default generator: it
-draws one number, from which numpy draws the others, twice as fast.
+stays what it was. Like torch's own, the numbers follow from a generator of torch: it draws one
+number, from which numpy draws the others, twice as fast.
 """
 
 from typing import Any, cast
@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from unisono.models.numbers import numbers
 
 LEVELS = 65536
 
@@ -101,9 +103,9 @@ def _draws(x: Tensor) -> bool:
 
 def _survivors(like: Tensor, dropped: int) -> Tensor:
     """Return zeros for `dropped` of `LEVELS` elements on average, and the scale elsewhere."""
-    seed = int(torch.empty((), dtype=torch.int64).random_())
-    numbers = np.random.SFC64(seed).random_raw(-(-like.numel() // 4)).view(np.int16)
-    levels = torch.from_numpy(numbers)[: like.numel()].view(like.shape)
+    seed = int(torch.empty((), dtype=torch.int64).random_(generator=numbers()))
+    bits = np.random.SFC64(seed).random_raw(-(-like.numel() // 4)).view(np.int16)
+    levels = torch.from_numpy(bits)[: like.numel()].view(like.shape)
     # In place, because torch turns truth values into numbers only slowly.
     survivors = levels.ge_(dropped - LEVELS // 2).to(like.dtype)
     return survivors.mul_(_scale(dropped))

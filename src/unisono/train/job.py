@@ -16,9 +16,10 @@ from unisono.batching.collate import nothing_to_learn
 from unisono.batching.respelling import Respelling, respelling_for
 from unisono.batching.stream import Stream
 from unisono.bundle.writer import write_bundle
+from unisono.comm.all_reduce import AllReduce
 from unisono.comm.join import join, say_nothing
 from unisono.comm.lost import how_contact_was_lost
-from unisono.comm.protocol import Comm
+from unisono.comm.protocol import Comm, Strategy
 from unisono.comm.strategies import strategy_of
 from unisono.comm.together import all_or_none, check_same
 from unisono.comm.waiting import Tell
@@ -165,7 +166,7 @@ def _session(
     fresh = partial(_fresh_model, settings, corpus)
     keeper = Keeper(directory.checkpoints, keep, comm, model, optimizer, averages, fresh)
     parts = Parts(
-        replica=strategy_of(settings.sync).attach(model, comm),
+        replica=_strategy(settings, comm).attach(model, comm),
         comm=comm,
         optimizer=optimizer,
         schedule=settings.schedule,
@@ -187,6 +188,12 @@ def _session(
     )
     examiner = _examiner(settings, corpus, comm, model)
     return Session(settings, parts, stream, examiner, keeper, signals), model
+
+
+def _strategy(settings: Settings, comm: Comm) -> Strategy:
+    # Compiled layers are for one thread: torch keeps one record of what it has compiled.
+    alone = comm.world.size == 1 and settings.train.compile
+    return AllReduce() if alone else strategy_of(settings.sync)
 
 
 def _fresh_model(settings: Settings, corpus: Corpus) -> TransformerModel:

@@ -5,7 +5,8 @@ a run that is killed and continued draws what it would have drawn.
 """
 
 import numpy as np
-import torch
+
+from unisono.models.numbers import start_numbers
 
 
 def seed_for(seed: int, *keys: int) -> int:
@@ -15,5 +16,5 @@ def seed_for(seed: int, *keys: int) -> int:
 
 
 def set_randomness(seed: int, *keys: int) -> None:
-    """Start torch's random numbers, on all devices, from (`seed`, `keys`)."""
-    torch.manual_seed(seed_for(seed, *keys))
+    """Start the random numbers, on all devices, from (`seed`, `keys`)."""
+    start_numbers(seed_for(seed, *keys))

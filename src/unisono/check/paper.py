@@ -1,0 +1,114 @@
+"""A run on machines one does not have: `unisono simulate`.
+
+Everything follows from `physics` and a few numbers about the model and the machines. As
+everywhere in Unisono, an update sees the same number of tokens on one device or on sixteen:
+more devices have less to compute each, and as much to exchange.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unisono.models.settings import TransformerSettings
+from unisono.models.size import parameter_count, training_flops
+from unisono.physics.bill import Bill, bill_for, should_stop
+from unisono.physics.cluster import Cluster, choices, step_on
+from unisono.physics.exchange import Exchange
+from unisono.physics.link import Link
+from unisono.physics.step import Work
+
+# Adam reads and writes weights, gradients and two moments: 28 bytes a weight through the
+# memory of the device, and about as long as if each of these took a product.
+OPTIMIZER_SHARE = 0.02
+AVAILABLE = frozenset({"ddp"})  # the others are on paper only, until `train` can do them
+HIDDEN = 0.05  # waiting less than this is hardly worth a change
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be trained, and how fast a device computes."""
+
+    model: TransformerSettings
+    vocabulary: int
+    tokens_per_update: int
+    length: float
+    flops_per_second: float
+    updates: int
+    price: float = 0.0
+
+    @property
+    def parameters(self) -> int:
+        """Return the number of weights."""
+        return parameter_count(self.model, self.vocabulary)
+
+    @property
+    def sentences(self) -> float:
+        """Return the sentences of one update."""
+        return self.tokens_per_update / self.length
+
+    def work(self, devices: int) -> Work:
+        """Return what each of `devices` computes in one update."""
+        flops = training_flops(self.model, self.vocabulary, 1, self.length, self.length)
+        seconds = flops * self.sentences / devices / self.flops_per_second
+        return Work(seconds / 3, seconds * 2 / 3, optimizer=seconds * OPTIMIZER_SHARE)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One way to run the job on some machines."""
+
+    bill: Bill
+    exchange: Exchange
+    speedup: float
+    warning: str
+
+    @property
+    def available(self) -> bool:
+        """Return whether `train` can do it."""
+        return self.exchange.name in AVAILABLE
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """All ways on so many machines: the exact one, and the one to take."""
+
+    nodes: int
+    lines: tuple[Line, ...]
+
+    @property
+    def exact(self) -> Line:
+        """Return the way that changes nothing about the updates."""
+        return self.lines[0]
+
+    @property
+    def advised(self) -> Line:
+        """Return the least drastic way that hides the exchange, or the fastest if none does."""
+        lines = [line for line in self.lines if line.available]
+        hidden = [line for line in lines if line.bill.step.waiting < HIDDEN]
+        return hidden[0] if hidden else max(lines, key=lambda line: line.speedup)
+
+
+def outlooks(job: Job, nodes: Sequence[int], devices: int, link: Link) -> list[Outlook]:
+    """Return what each number of machines with `devices` each would make of the job."""
+    one = _lines(job, Cluster(1, devices, link), None)[0]
+    return [
+        Outlook(count, tuple(_lines(job, Cluster(count, devices, link), one.bill)))
+        for count in nodes
+    ]
+
+
+def _lines(job: Job, cluster: Cluster, one: Bill | None) -> list[Line]:
+    work = job.work(cluster.ranks)
+    lines = []
+    for exchange in choices(job.parameters, cluster, work):
+        step = step_on(cluster, work, exchange, job.parameters)
+        bill = bill_for(
+            step,
+            nodes=cluster.nodes,
+            sentences_per_step=job.sentences,
+            sentences=job.sentences * job.updates,
+            price=job.price,
+        )
+        alone = one or bill
+        speedup = bill.sentences_per_second / alone.sentences_per_second
+        lines.append(Line(bill, exchange, speedup, should_stop(bill, alone)))
+    return lines

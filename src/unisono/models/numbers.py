@@ -1,0 +1,32 @@
+"""Where random numbers come from: torch's default generator, or a lane's own.
+
+A generator belongs to the whole process. Threads that compute side by side would take numbers
+from each other in an order that no one can repeat; so each lane has one, and the same start
+gives the same numbers in either.
+"""
+
+import threading
+
+import torch
+
+from unisono.lanes import in_lane
+
+_here = threading.local()
+
+
+def start_numbers(seed: int) -> None:
+    """Start the numbers from `seed`: those of this lane, or else all of torch's."""
+    if in_lane():
+        numbers().manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+
+
+def numbers() -> torch.Generator:
+    """Return the generator that this thread takes its numbers from."""
+    if not in_lane():
+        return torch.default_generator
+    if not hasattr(_here, "generator"):
+        _here.generator = torch.Generator()
+    own: torch.Generator = _here.generator
+    return own

@@ -1,0 +1,85 @@
+"""Machines with devices in them, and what an update costs on all of them together."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from unisono.physics.exchange import Exchange, flat_ring, gathered, packed_bytes
+from unisono.physics.link import Link
+from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
+from unisono.physics.step import Step, Work, step_of
+
+INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
+Bits = Literal[4, 8, 16]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """So many machines, each with so many processes, and the links between and inside."""
+
+    nodes: int
+    workers: int
+    link: Link
+    inside: Link = INSIDE
+
+    @property
+    def ranks(self) -> int:
+        """Return the number of processes."""
+        return self.nodes * self.workers
+
+    def alone(self) -> "Cluster":
+        """Return one machine of these."""
+        return Cluster(1, self.workers, self.link, self.inside)
+
+
+def exact_exchange(parameters: int, cluster: Cluster) -> Exchange:
+    """Return what plain data-parallel training exchanges: every gradient, in float32."""
+    if cluster.nodes == 1:
+        # Nothing leaves the machine: the ring is inside.
+        return Exchange("ddp", ring_bytes(parameters, cluster.workers))
+    return Exchange("ddp", flat_ring(parameters, cluster.nodes, cluster.workers))
+
+
+def packed_exchange(parameters: int, cluster: Cluster, bits: Bits) -> Exchange:
+    """Return every gradient in fewer bits; what rounding drops is added to the next one."""
+    count = gathered(packed_bytes(parameters, bits), cluster.nodes)
+    return Exchange(f"{bits}-bit", count, exact=False)
+
+
+def rare_exchange(parameters: int, cluster: Cluster, work: Work, bits: Bits = 4) -> Exchange:
+    """Return an exchange behind the computing, after as few updates as hide it."""
+    count = gathered(packed_bytes(parameters, bits), cluster.nodes)
+    seconds = cluster.link.seconds(count, cluster.nodes - 1)
+    every = max(1, math.ceil(seconds / work.seconds))
+    return Exchange(f"diloco, every {every}", count, every=every, behind=True, exact=False)
+
+
+def step_on(
+    cluster: Cluster,
+    work: Work,
+    exchange: Exchange,
+    parameters: int,
+    *,
+    bucket_mb: float = 25.0,
+) -> Step:
+    """Return an update of `work` on every process of `cluster`.
+
+    The slowest link decides: what passes inside a machine meanwhile is hidden behind what
+    passes between machines, unless there is only one.
+    """
+    link = cluster.link if cluster.nodes > 1 else cluster.inside
+    ring = cluster.ranks if exchange.exact else cluster.nodes
+    hops = 2 * (ring - 1) if exchange.exact else ring - 1
+    size = parameters * BYTES_PER_FLOAT32
+    return step_of(
+        work, exchange, link, gradient_bytes=size, bucket_mb=bucket_mb, hops=max(1, hops)
+    )
+
+
+def choices(parameters: int, cluster: Cluster, work: Work) -> list[Exchange]:
+    """Return the ways to agree, the least drastic first."""
+    exact = exact_exchange(parameters, cluster)
+    if cluster.nodes == 1:
+        return [exact]
+    packed = [packed_exchange(parameters, cluster, bits) for bits in (16, 8, 4)]
+    return [exact, *packed, rare_exchange(parameters, cluster, work)]

@@ -1,0 +1,56 @@
+"""What each way of agreeing on an update puts through a machine's network card."""
+
+from dataclasses import dataclass
+
+from unisono.physics.ring import ring_bytes
+
+SCALE_BITS = 32  # one factor in float32 …
+BLOCK = 256  # … for this many numbers
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Bytes through the card of one machine, each way, and how they meet the computing.
+
+    `every` is the number of updates between two exchanges. One that runs `behind` the
+    computing of the following updates is hidden as long as it ends before the next begins;
+    one that `overlaps` hides behind the backward pass of its own update, bucket by bucket.
+    """
+
+    name: str
+    card_bytes: float
+    every: int = 1
+    overlaps: bool = True
+    behind: bool = False
+    exact: bool = True
+
+
+def packed_bytes(numbers: int, bits: int, block: int = BLOCK) -> float:
+    """Return the size of `numbers` in `bits` bits each, with one factor for every block."""
+    if bits >= 16:
+        return numbers * bits / 8
+    blocks = -(-numbers // block)
+    return (numbers * bits + blocks * SCALE_BITS) / 8
+
+
+def flat_ring(numbers: int, nodes: int, workers: int, bits: int = 32) -> float:
+    """Return what a ring over all processes sends through one card.
+
+    With the processes of a machine side by side in the ring, one of them has its next
+    neighbour on another machine, and everything goes round twice, less one piece.
+    """
+    return ring_bytes(numbers, nodes * workers, bits // 8) if nodes > 1 else 0.0
+
+
+def hierarchical(numbers: int, nodes: int, bits: int = 32) -> float:
+    """Return what goes through one card if each machine first sums within itself."""
+    return ring_bytes(numbers, nodes, bits // 8)
+
+
+def gathered(payload: float, nodes: int) -> float:
+    """Return what goes through one card if every machine hands its bytes to all others.
+
+    This is how packed numbers travel: they cannot be added on the way. For two machines it
+    costs no more than a ring, for four three times as much as each has to say.
+    """
+    return (nodes - 1) * payload

@@ -1,0 +1,44 @@
+"""Exchanging gradients while the backward pass still computes others.
+
+Gradients become ready from the last layer to the first. As soon as a bucket of them is full,
+it is sent; buckets go one after the other. What is still on the wire when the backward pass
+ends is what a step waits for.
+"""
+
+from collections.abc import Sequence
+
+from unisono.physics.link import Link
+
+FIRST_BUCKET = 1 << 20  # torch's first bucket is small, so that sending starts early
+MEGABYTE = 1 << 20
+
+
+def buckets_of(gradient_bytes: int, bucket_mb: float) -> list[int]:
+    """Return the sizes of the buckets in the order in which they become ready."""
+    limit = max(1, int(bucket_mb * MEGABYTE))
+    sizes: list[int] = []
+    left = gradient_bytes
+    while left > 0:
+        size = min(left, min(FIRST_BUCKET, limit) if not sizes else limit)
+        sizes.append(size)
+        left -= size
+    return sizes
+
+
+def ready_times(sizes: Sequence[int], backward: float) -> list[float]:
+    """Return when each bucket is full, if gradients come evenly over the backward pass."""
+    whole, done, times = sum(sizes), 0, []
+    for size in sizes:
+        done += size
+        times.append(backward * done / whole)
+    return times
+
+
+def end_of_exchange(
+    ready: Sequence[float], wire_bytes: Sequence[float], link: Link, messages: int = 1
+) -> float:
+    """Return when the last bucket has arrived; each waits until it is full and its turn."""
+    free = 0.0
+    for time, count in zip(ready, wire_bytes, strict=True):
+        free = max(free, time) + link.seconds(count, messages)
+    return free

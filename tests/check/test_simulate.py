@@ -1,0 +1,62 @@
+"""`unisono simulate`, as a user calls it."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from unisono.check.paper import Job, outlooks
+from unisono.cli.simulate import simulate
+from unisono.errors import ConfigError
+from unisono.models.settings import PRESETS, TransformerSettings
+from unisono.physics.link import nominal_link
+
+FIELD = ["--model", "base", "--gpu", "V100", "--gpus-per-node", "2", "--link", "1gbit"]
+
+
+def said(*arguments):
+    result = CliRunner().invoke(simulate, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_a_second_machine_on_a_slow_link_is_warned_of():
+    told = json.loads(said(*FIELD, "--nodes", "1,2", "--json"))
+    one, two = told["nodes"]
+    assert told["parameters"] == 60_524_544
+    assert one["ways"][0]["stop"] == ""
+    ddp = two["ways"][0]
+    assert ddp["bytes_per_exchange"] == pytest.approx(363.1e6, rel=1e-3)
+    assert "slower than one" in ddp["stop"]
+    assert ddp["speedup"] < 1
+    assert two["advised"] == "ddp"
+
+
+def test_the_page_says_the_same():
+    page = said(*FIELD, "--nodes", "1,2", "--price", "2.50")
+    assert "stop: with ddp (363 MB an update), 2 machines are slower than one" in page
+    assert "money" in page
+    assert "money" not in said(*FIELD)
+
+
+def test_a_fast_link_makes_machines_add_up_and_costs_stay():
+    job = Job(TransformerSettings(**PRESETS["base"]), 32000, 65536, 28, 1e12, 1000, price=1.0)
+    one, four = outlooks(job, [1, 4], 1, nominal_link(100e9))
+    assert four.advised.speedup == pytest.approx(4, rel=0.05)
+    assert four.advised.bill.money == pytest.approx(one.advised.bill.money, rel=0.05)
+    assert four.advised.warning == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "huge"], "no preset is called huge"),
+        (["--gpu", "K80"], "no device is called K80"),
+        (["--nodes", "1,x"], "not a list of numbers"),
+        (["--nodes", "0"], "not a list of numbers"),
+        (["--link", "fast"], "cannot be read"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        CliRunner().invoke(simulate, arguments, catch_exceptions=False)

@@ -1,0 +1,126 @@
+"""Links, buckets and steps by hand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unisono.errors import ConfigError
+from unisono.physics.bill import bill_for, should_stop
+from unisono.physics.cluster import Cluster, choices, exact_exchange, rare_exchange, step_on
+from unisono.physics.devices import DEVICES, device_called, measured_cpu
+from unisono.physics.exchange import Exchange, flat_ring, gathered, hierarchical, packed_bytes
+from unisono.physics.link import Link, nominal_link
+from unisono.physics.pipeline import buckets_of, end_of_exchange, ready_times
+from unisono.physics.step import Step, Work, step_of
+
+MB = 1 << 20
+WORK = Work(forward=1.0, backward=2.0, optimizer=0.1, other=0.1)
+
+
+def test_a_link_takes_its_latency_for_each_message_and_nothing_for_nothing():
+    link = Link(1000.0, latency=0.5)
+    assert link.seconds(2000) == 2.5
+    assert link.seconds(2000, messages=3) == 3.5
+    assert link.seconds(0) == 0.0
+    assert nominal_link(100e6).bytes_per_second == pytest.approx(11.75e6)
+
+
+def test_bytes_by_hand():
+    assert flat_ring(100, nodes=1, workers=4) == 0
+    assert flat_ring(100, nodes=2, workers=2) == pytest.approx(600)
+    assert hierarchical(100, nodes=2) == 400
+    assert hierarchical(100, nodes=1) == 0
+    assert packed_bytes(512, bits=8) == 512 + 2 * 4
+    assert packed_bytes(513, bits=4) == 256.5 + 3 * 4
+    assert packed_bytes(100, bits=16) == 200
+    assert gathered(100.0, nodes=4) == 300
+    assert gathered(100.0, nodes=1) == 0
+
+
+def test_buckets_fill_up_from_a_small_one_on():
+    sizes = buckets_of(60 * MB, bucket_mb=25)
+    assert sizes == [MB, 25 * MB, 25 * MB, 9 * MB]
+    assert ready_times(sizes, backward=6.0) == pytest.approx([0.1, 2.6, 5.1, 6.0])
+    assert buckets_of(100, bucket_mb=25) == [100]
+    assert buckets_of(0, bucket_mb=25) == []
+
+
+def test_a_bucket_waits_until_it_is_full_and_until_the_link_is_free():
+    link = Link(10.0)
+    assert end_of_exchange([1.0, 2.0, 9.0], [20, 20, 10], link) == 10.0  # 3, 5, then 9 + 1
+    assert end_of_exchange([1.0, 2.0, 3.0], [20, 20, 10], link) == 6.0  # one after the other
+
+
+@given(
+    backward=st.floats(0.01, 10),
+    rate=st.floats(1e6, 1e10),
+    bucket=st.floats(0.5, 100),
+    size=st.integers(1, 10**9),
+)
+def test_a_step_is_never_shorter_than_computing_or_exchange(backward, rate, bucket, size):
+    work = Work(forward=backward / 2, backward=backward)
+    exchange, link = Exchange("ring", float(size)), Link(rate)
+    step = step_of(work, exchange, link, gradient_bytes=size, bucket_mb=bucket)
+    assert step.seconds >= work.seconds * (1 - 1e-9)
+    assert step.seconds >= size / rate * (1 - 1e-9)
+    assert step.seconds <= (work.seconds + size / rate) * (1 + 1e-9)
+    assert step.hidden >= 0
+    assert step.exposed + step.hidden == pytest.approx(size / rate, rel=1e-6, abs=1e-9)
+
+
+def test_without_overlap_everything_is_waited_for():
+    exchange = Exchange("plain", 300.0, overlaps=False)
+    step = step_of(WORK, exchange, Link(100.0), gradient_bytes=300)
+    assert step == Step(seconds=pytest.approx(6.2), computing=3.2, exposed=3.0, hidden=0.0)
+    assert step.waiting == pytest.approx(3 / 6.2)
+
+
+def test_behind_the_computing_only_what_is_late_is_waited_for():
+    link = Link(100.0)
+    hidden = Exchange("rare", 300.0, every=2, behind=True)
+    assert step_of(WORK, hidden, link, gradient_bytes=300).exposed == 0
+    late = Exchange("rare", 1000.0, every=2, behind=True)
+    step = step_of(WORK, late, link, gradient_bytes=300)
+    assert step.exposed == pytest.approx((10 - 6.4) / 2)
+
+
+def test_one_process_exchanges_nothing():
+    cluster = Cluster(1, 1, Link(1.0))
+    step = step_on(cluster, WORK, exact_exchange(10**6, cluster), 10**6)
+    assert step == Step(pytest.approx(3.2), pytest.approx(3.2), 0.0, 0.0)
+
+
+def test_the_rare_exchange_is_the_least_rare_that_hides():
+    cluster = Cluster(2, 1, Link(1e6))
+    exchange = rare_exchange(80_000_000, cluster, WORK)
+    seconds = cluster.link.seconds(exchange.card_bytes)
+    assert (exchange.every - 1) * WORK.seconds < seconds <= exchange.every * WORK.seconds
+    assert step_on(cluster, WORK, exchange, 80_000_000).exposed == 0
+
+
+def test_choices_send_less_and_less():
+    cluster = Cluster(2, 2, nominal_link(100e6))
+    found = choices(60_000_000, cluster, WORK)
+    per_update = [one.card_bytes / one.every for one in found]
+    assert per_update == sorted(per_update, reverse=True)
+    assert [one.exact for one in found] == [True, False, False, False, False]
+    assert len(choices(60_000_000, cluster.alone(), WORK)) == 1
+
+
+def test_a_bill():
+    bill = bill_for(
+        Step(2.0, 1.0, 1.0, 0.0), nodes=2, sentences_per_step=100, sentences=180_000, price=2.5
+    )
+    assert bill.updates == 1800
+    assert bill.hours == 1.0
+    assert bill.money == 5.0
+    assert "50% of the time" in should_stop(bill, bill)
+
+
+def test_devices_are_found_however_they_are_written():
+    assert device_called("rtx 4090") is DEVICES["RTX4090"]
+    assert device_called("v100").rate("fp32") == pytest.approx(15.7e12 * 0.45)
+    assert device_called("V100").rate("bf16") == pytest.approx(25e12)
+    assert measured_cpu(160e9, 8e9).rate("fp32") == 120e9
+    with pytest.raises(ConfigError, match="no device is called K80"):
+        device_called("K80")
