@@ -42,6 +42,22 @@ def test_a_call_that_never_returns_is_left_behind_with_what_it_said_last():
     assert error.value.fix == "look for them"
 
 
+def test_the_thread_has_ended_when_the_waiting_has():
+    """One that came back from a store while Python ended has aborted the process."""
+    ended = []
+
+    def try_on(waiting):
+        try:
+            while True:
+                waiting.pause(0.3)
+        finally:
+            ended.append(True)
+
+    with pytest.raises(RunError):
+        wait_aloud(try_on, "x", 0.1, print)
+    assert ended
+
+
 def test_nobody_tries_on_after_the_end():
     with pytest.raises(GivenUp):
         Waiting("x", 0).pause(10)

@@ -59,5 +59,6 @@ def run_agent(arguments: Sequence[str], tell: Tell = say_nothing) -> Outcome:
             fix="see whether training runs on all of them, and that their clocks agree",
         ) from error
     finally:
-        del kept
+        if kept:
+            kept.close()
     return Outcome()

@@ -15,6 +15,7 @@ from unisono.errors import RunError
 
 LOOK_EVERY_SECONDS = 0.2
 ANSWER_SECONDS = 30.0
+GOODBYE_SECONDS = 3.0
 
 
 def announce(store: Store) -> int:
@@ -35,24 +36,29 @@ def check_clock(store: Store, number: int, tell: Tell) -> None:
         tell(f"warning: {said}")
 
 
-def keep_watch(store: Store, least: int, tell: Tell, *, holds: bool) -> None:
-    """Tell in the background who is missing; whoever `holds` the store also tells the time."""
-    watch = _Watch(store, least, tell, holds)
-    threading.Thread(target=watch.run, daemon=True).start()
+class Watch:
+    """Tells in the background who is missing; whoever `holds` the store also tells the time."""
 
-
-class _Watch:
-    def __init__(self, store: Store, least: int, tell: Tell, holds: bool) -> None:
+    def __init__(self, store: Store, least: int, tell: Tell, *, holds: bool) -> None:
         self._store, self._least, self._tell, self._holds = store, least, tell, holds
         self._answered: set[int] = set()
         self._pause = FIRST_WORD_SECONDS
         self._next_word = time.monotonic() + self._pause
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
-    def run(self) -> None:
+    def close(self) -> None:
+        """End it; a thread inside the store while Python ends would abort the process."""
+        self._over.set()
+        self._thread.join(timeout=GOODBYE_SECONDS)
+
+    def _run(self) -> None:
         try:
             while self._holds or self._next_word < math.inf:
                 self._look()
-                time.sleep(LOOK_EVERY_SECONDS)
+                if self._over.wait(LOOK_EVERY_SECONDS):
+                    return
         except RuntimeError:
             return  # the store is gone: torchrun says so
 

@@ -9,6 +9,7 @@ import os
 import socket
 import uuid
 from argparse import Namespace
+from dataclasses import dataclass
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.run import parse_min_max_nnodes
@@ -16,20 +17,34 @@ from torch.distributed.run import parse_min_max_nnodes
 from unisono.comm.door import open_door
 from unisono.comm.expected import NODES
 from unisono.comm.knock import knock
-from unisono.comm.muster import announce, check_clock, keep_watch
+from unisono.comm.muster import Watch, announce, check_clock
 from unisono.comm.network import LOOPBACK, resolve
 from unisono.comm.store import host_store, listen, visit_store
 from unisono.comm.waiting import Tell, Waiting, wait_aloud
+from unisono.errors import RunError
 
 START_SECONDS = 300
 USUAL_PORT = 29400  # torchrun's own
 TRY_EVERY_SECONDS = 0.1
 
 
-def prepare_rendezvous(options: Namespace, tell: Tell) -> Store | None:
+@dataclass(frozen=True)
+class Kept:
+    """The store of the agents, and who watches in it for machines that are missing."""
+
+    store: Store
+    watch: Watch | None = None
+
+    def close(self) -> None:
+        """End the watch."""
+        if self.watch:
+            self.watch.close()
+
+
+def prepare_rendezvous(options: Namespace, tell: Tell) -> Kept | None:
     """Make or find the store of the agents, and change torchrun's options to use it.
 
-    Returns what has to be kept as long as torchrun runs.
+    Returns what has to be kept until torchrun has ended, and to be closed then.
     """
     # A restarted worker must not find the addresses of its dead peers in the store.
     os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
@@ -37,7 +52,7 @@ def prepare_rendezvous(options: Namespace, tell: Tell) -> Store | None:
     if least == most:
         os.environ[NODES] = str(least)
     if _is_alone(options, most):
-        return _host_alone(options)
+        return Kept(_host_alone(options))
     if options.rdzv_backend != "c10d" or "is_host" not in _conf(options):
         return None  # started by hand in a way of its own
     _set_conf(options, "join_timeout", str(START_SECONDS), anew=False)
@@ -45,10 +60,14 @@ def prepare_rendezvous(options: Namespace, tell: Tell) -> Store | None:
     store = _host(options, tell) if hosts else _visit(options, tell)
     roll = PrefixStore("unisono", store)
     number = announce(roll)
-    keep_watch(roll, least, tell, holds=hosts)
+    kept = Kept(store, Watch(roll, least, tell, holds=hosts))
     if not hosts:
-        check_clock(roll, number, tell)
-    return store
+        try:
+            check_clock(roll, number, tell)
+        except RunError:
+            kept.close()
+            raise
+    return kept
 
 
 def _is_alone(options: Namespace, most: int) -> bool:

@@ -17,6 +17,7 @@ T = TypeVar("T")
 Tell = Callable[[str], None]
 
 FIRST_WORD_SECONDS, LONGEST_SILENCE_SECONDS = 4.0, 60.0
+LAST_ATTEMPT_SECONDS = 3.0  # more than one knock takes
 
 
 class GivenUp(Exception):  # noqa: N818  nobody catches it: the thread just ends
@@ -39,6 +40,10 @@ class Waiting:
         """Return the seconds until nobody waits any more."""
         return max(0.0, self._deadline - time.monotonic())
 
+    def give_up(self) -> None:
+        """Let the next attempt be none."""
+        self._deadline = 0.0
+
     def pause(self, seconds: float) -> None:
         """Let some time pass before the next attempt; there is none after the deadline."""
         if not self.seconds_left:
@@ -52,7 +57,17 @@ def wait_aloud(action: Callable[[Waiting], T], what: str, seconds: float, tell: 
     After `seconds` it is an error with all that was told last.
     """
     waiting, future = Waiting(what, seconds), Future[T]()
-    threading.Thread(target=_work, args=(action, waiting, future), daemon=True).start()
+    thread = threading.Thread(target=_work, args=(action, waiting, future), daemon=True)
+    thread.start()
+    try:
+        return _result(future, waiting, seconds, tell)
+    finally:
+        # A thread that comes back from a store while Python ends would abort the process.
+        waiting.give_up()
+        thread.join(timeout=LAST_ATTEMPT_SECONDS)
+
+
+def _result(future: "Future[T]", waiting: Waiting, seconds: float, tell: Tell) -> T:
     pause = FIRST_WORD_SECONDS
     while True:
         try:
