@@ -76,7 +76,7 @@ def test_an_order_to_stop_is_a_signal_to_the_command():
 
 def test_when_the_launcher_is_gone_the_command_saves_although_nobody_listens(tmp_path):
     # More than a pipe holds: somebody has to take it.
-    talkative = PATIENT.replace("echo saving", "head -c 200000 /dev/zero")
+    talkative = PATIENT.replace("echo saving", "head -c 200000 /dev/zero; echo saving")
     with remote(talkative + FOREVER, cwd=tmp_path) as process:
         everything = below(process)
         process.stdout.close()
@@ -113,7 +113,10 @@ IMPATIENT = (
 def test_silence_means_that_the_launcher_is_gone():
     command = [sys.executable, "-c", IMPATIENT, "--", "sleep", "1000"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
-        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+        try:
+            assert process.wait(timeout=60) == 128 + signal.SIGTERM
+        finally:
+            process.kill()
 
 
 def test_a_launcher_that_has_nothing_to_say_says_that_it_is_there(monkeypatch):
