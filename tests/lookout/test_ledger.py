@@ -70,7 +70,7 @@ def test_who_leaves_in_good_order_is_not_missed(ledger):
 def test_an_error_that_all_leave_for_is_no_loss_but_one_that_only_one_has_is(ledger):
     for rank in range(3):
         ledger.hear(report(rank, "failed", "no space"), 1.0 + rank / 10)
-    assert not any(loss.rank for loss in Ledger(MEMBERS, LIMIT, 0.0).lost(9.0))
+    assert ledger.lost(9.0) == ()
     alone = Ledger(MEMBERS, LIMIT, now=0.0)
     for second in range(6):
         for rank in (0, 2):

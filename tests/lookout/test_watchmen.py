@@ -78,7 +78,7 @@ class Run:
 
     def heard(self):
         """Wait until all watchmen have called."""
-        time.sleep(2.0)
+        time.sleep(1.2)
 
     def leave(self, rank, trouble=""):
         self.workers[rank].stdin.write(f"{trouble}\n")
@@ -150,7 +150,7 @@ def test_a_process_that_stands_still_for_a_moment_is_not_lost():
         run.workers[1].send_signal(signal.SIGSTOP)
         time.sleep(0.8)
         run.workers[1].send_signal(signal.SIGCONT)
-        time.sleep(2.0)
+        time.sleep(1.5)
         assert all(worker.poll() is None for worker in run.workers)
 
 
@@ -175,7 +175,7 @@ def test_a_watchman_that_is_killed_is_replaced_and_nobody_is_lost():
     with started(2) as run:
         for rank in range(2):
             run.watchman(rank).kill()
-        time.sleep(LIMIT + 1.0)
+        time.sleep(LIMIT)
         assert all(worker.poll() is None for worker in run.workers)
         run.workers[1].kill()
         assert "process died (killed by SIGKILL)" in run.said(0)

@@ -97,7 +97,8 @@ class Ledger:
         if report.condition in HOW:
             return Loss(rank, HOW[report.condition], report.detail)
         if report.condition == "failed":
-            alone = now - entry.failed > FAILED_ALONE_SECONDS
+            waited = now - entry.failed > FAILED_ALONE_SECONDS
+            alone = waited and any(e.condition == "alive" for e in self._entries.values())
             return Loss(rank, "process died", report.detail) if alone else None
         silence = now - entry.heard
         if silence > SILENT_SHARE * self._limit:
