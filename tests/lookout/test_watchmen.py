@@ -179,6 +179,7 @@ def test_a_watchman_that_is_killed_is_replaced_and_nobody_is_lost():
         assert all(worker.poll() is None for worker in run.workers)
         run.workers[1].kill()
         assert "process died (killed by SIGKILL)" in run.said(0)
+        assert run.workers[0].wait(timeout=30) == 76  # it hears the new one
 
 
 def test_strangers_at_the_port_change_nothing():

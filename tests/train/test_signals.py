@@ -40,9 +40,12 @@ def test_the_second_signal_ends_a_process_that_waits_in_the_backend(second):
     with subprocess.Popen(
         [sys.executable, "-c", BLOCKED], stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout.readline() == "up\n"
-        process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
-        assert process.poll() is None
-        process.send_signal(second)
-        assert process.wait(timeout=30) == 128 + second
+        try:
+            assert process.stdout.readline() == "up\n"
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            assert process.poll() is None
+            process.send_signal(second)
+            assert process.wait(timeout=10) == 128 + second
+        finally:
+            process.kill()

@@ -76,14 +76,14 @@ class Watch:
                 self._process.stdin.write(to_line(note))
 
     def _hear(self) -> None:
-        for _ in range(WATCHMEN):
+        for replacements_left in reversed(range(WATCHMEN)):
             stream = self._process.stdout
             while stream is not None and (line := stream.readline(LONGEST_LINE)):
                 verdict = from_line(line, Verdict)
                 if verdict is not None and not self._over.is_set():
                     self._end(verdict.words)
             self._process.wait()
-            if self._over.is_set():
+            if self._over.is_set() or not replacements_left:
                 return
             with self._lock:
                 self._process = self._start()
