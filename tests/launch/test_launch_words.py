@@ -172,3 +172,30 @@ def test_a_dry_run_shows_a_command_for_every_host_and_touches_nothing(config):
     assert "--rdzv-endpoint=a.invalid:29500" in first
     assert "--rdzv-endpoint=a.invalid:29500" in second
     assert sorted(path.name for path in config.parent.iterdir()) == ["x.toml"]
+
+
+def test_restarts_reach_the_supervisor_and_torchrun_on_every_host(config):
+    words = [config, "--hosts", "a.invalid,b.invalid", "--dry-run"]
+    shown = launch(*words, "--restarts", 4, "--fewest", 1).output
+    agents = [line for line in shown.splitlines() if "unisono.cli.agent" in line]
+    assert len(agents) == 2
+    for agent in agents:
+        supervised, _, options = agent.partition("--nnodes=1:2")
+        assert "unisono.cli.agent --supervise=4 --run=" in supervised
+        assert "--max-restarts=4" in options
+    plain = launch(*words).output
+    assert "--supervise" not in plain
+    assert "--max-restarts" not in plain
+    assert plain.count("--nnodes=2") == 2
+
+
+def test_restarts_on_this_machine(config):
+    shown = launch(config, "--restarts", 2, "--dry-run").output
+    assert "unisono.cli.agent --supervise=2 --run=" in shown
+    assert "--max-restarts=2" in shown
+
+
+def test_fewest_is_for_machines(config):
+    done = launch(config, "--fewest", 1, "--dry-run")
+    assert isinstance(done.exception, ConfigError)
+    assert "--fewest means nothing on this machine" in str(done.exception)

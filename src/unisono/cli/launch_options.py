@@ -15,6 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODES = ("hosts", "slurm", "kubernetes")
 # Whatever is not here goes with everything.
 BELONGS_TO = {
+    "restarts": ("", "hosts"),
     **dict.fromkeys(("ssh_config", "address", "port", "check", "fewest"), ("hosts",)),
     **dict.fromkeys(("time_limit", "partition", "sbatch"), ("slurm",)),
     **dict.fromkeys(("image", "volume", "resource", "name"), ("kubernetes",)),
@@ -109,7 +110,7 @@ def mode_of(context: click.Context) -> str:
     for name in sorted(given & BELONGS_TO.keys()):
         if mode not in BELONGS_TO[name]:
             option = _option_of(context, name)
-            wanted = " or ".join(f"--{one}" for one in BELONGS_TO[name])
+            wanted = " or ".join(f"--{one}" for one in BELONGS_TO[name] if one)
             raise ConfigError(
                 f"{option} means nothing {f'with --{mode}' if mode else 'on this machine'}",
                 where=option,

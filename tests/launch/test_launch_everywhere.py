@@ -1,0 +1,46 @@
+"""Programs on several machines; here each is a process of this one."""
+
+import subprocess
+import sys
+
+import pytest
+
+from unisono.launch import everywhere
+from unisono.launch.everywhere import Ended, Everywhere, Line
+
+pytestmark = pytest.mark.ranks
+
+WAITS = "import sys; sys.stdin.readline(); print('still here', flush=True)"
+
+
+def program(code):
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_those_that_may_lose_a_machine_go_on_without_it_and_tell_how_it_ended(monkeypatch):
+    monkeypatch.setattr(everywhere, "GRACE_SECONDS", 0.0)
+    jobs = {0: program("raise SystemExit(76)"), 1: program(WAITS)}
+    running = Everywhere(jobs, may_lose=True)
+    heard = []
+    for event in running.events():
+        heard.append(event)
+        if event == Ended(0, 76):
+            jobs[1].stdin.write("\n")
+            jobs[1].stdin.flush()
+    assert Line(1, "still here") in heard
+    assert running.exit_code == 0
+    assert running.exit_codes == {0: 76, 1: 0}
+
+
+def test_the_others_are_stopped_when_one_fails(monkeypatch):
+    monkeypatch.setattr(everywhere, "GRACE_SECONDS", 0.0)
+    running = Everywhere({0: program("raise SystemExit(76)"), 1: program(WAITS)})
+    list(running.events())
+    assert running.exit_code == 76
+    assert running.exit_codes[1] > 128
