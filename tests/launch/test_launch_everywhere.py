@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -13,17 +14,21 @@ pytestmark = pytest.mark.ranks
 WAITS = "import sys; sys.stdin.readline(); print('still here', flush=True)"
 
 
-def program(code):
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture
+def program():
+    with ExitStack() as held:
+
+        def start(code):
+            pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+            process = subprocess.Popen([sys.executable, "-c", code], text=True, **pipes)
+            return held.enter_context(process)
+
+        yield start
 
 
-def test_those_that_may_lose_a_machine_go_on_without_it_and_tell_how_it_ended(monkeypatch):
+def test_those_that_may_lose_a_machine_go_on_without_it_and_tell_how_it_ended(
+    program, monkeypatch
+):
     monkeypatch.setattr(everywhere, "GRACE_SECONDS", 0.0)
     jobs = {0: program("raise SystemExit(76)"), 1: program(WAITS)}
     running = Everywhere(jobs, may_lose=True)
@@ -38,7 +43,7 @@ def test_those_that_may_lose_a_machine_go_on_without_it_and_tell_how_it_ended(mo
     assert running.exit_codes == {0: 76, 1: 0}
 
 
-def test_the_others_are_stopped_when_one_fails(monkeypatch):
+def test_the_others_are_stopped_when_one_fails(program, monkeypatch):
     monkeypatch.setattr(everywhere, "GRACE_SECONDS", 0.0)
     running = Everywhere({0: program("raise SystemExit(76)"), 1: program(WAITS)})
     list(running.events())
