@@ -26,9 +26,7 @@ def program():
         yield start
 
 
-def test_those_that_may_lose_a_machine_go_on_without_it_and_tell_how_it_ended(
-    program, monkeypatch
-):
+def test_those_that_may_lose_a_machine_go_on_and_the_last_one_tells(program, monkeypatch):
     monkeypatch.setattr(everywhere, "GRACE_SECONDS", 0.0)
     jobs = {0: program("raise SystemExit(76)"), 1: program(WAITS)}
     running = Everywhere(jobs, may_lose=True)
