@@ -73,9 +73,11 @@ def lab(
     """
     plan = LabPlan(nodes, workers_per_node, link, _rates(link_from), burst=burst, delay=delay)
     trains = command[0] == "train"
+    if trains:
+        _check_everywhere(on)
     run = _check_training(command) if trains and (restarts or not dry_run) else None
     again = Restarts(restarts, str(run), fewest)
-    programs = _training(plan, on, command, again) if trains else _programs(plan, on, command)
+    programs = _training(plan, command, again) if trains else _programs(plan, on, command)
     if dry_run:
         print(rehearse(plan, programs, sorted(os.sched_getaffinity(0))))
         return
@@ -104,13 +106,16 @@ def _rates(texts: Sequence[str]) -> dict[int, str]:
     return rates
 
 
-def _training(
-    plan: LabPlan, on: str, words: Sequence[str], restarts: Restarts
-) -> list[tuple[int, Command]]:
+def _check_everywhere(on: str) -> None:
     if on:
         raise ConfigError(
             "`train` runs on all nodes", where="--on", fix="leave --on out, or use fewer nodes"
         )
+
+
+def _training(
+    plan: LabPlan, words: Sequence[str], restarts: Restarts
+) -> list[tuple[int, Command]]:
     nodes = range(plan.nodes)
     return [(node, plan_agent(plan, node, words, restarts=restarts)) for node in nodes]
 
