@@ -50,13 +50,18 @@ def below(process):
     ("script", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 128 + signal.SIGKILL)]
 )
 def test_the_exit_code_is_that_of_the_command(script, code):
-    done = subprocess.run(
-        [*REMOTE, "--", "sh", "-c", f"echo out; echo err >&2; {script}"],
-        stdin=subprocess.PIPE,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    orders, giver = os.pipe()  # an input that ended would be an order to stop
+    try:
+        done = subprocess.run(
+            [*REMOTE, "--", "sh", "-c", f"echo out; echo err >&2; {script}"],
+            stdin=orders,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(orders)
+        os.close(giver)
     assert (done.returncode, done.stdout, done.stderr) == (code, "out\n", "err\n")
 
 

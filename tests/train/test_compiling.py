@@ -23,12 +23,12 @@ def settings_for(home, run, **tables):
     return tiny_settings(Path(home), run, train=train, **tables)
 
 
-def numbers(comm, home, run, compiled, dropout):
+def numbers(comm, home, run, compiled):
     torch.set_num_threads(1)
     settings = settings_for(
         home,
         run,
-        model={} if dropout else NO_DROPOUT,
+        model=NO_DROPOUT,
         optimizer={"name": "sgd"},
         schedule={"name": "constant", "peak": 0.5},
         train={"compile": compiled},
@@ -46,15 +46,12 @@ def numbers(comm, home, run, compiled, dropout):
 def test_compiled_layers_make_the_same_updates(corpus_home, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     home = link_corpus(corpus_home, tmp_path)
-    losses, bleu = numbers(Solo(), home, "plain", compiled=False, dropout=False)
+    losses, bleu = numbers(Solo(), home, "plain", compiled=False)
     before = _programs()
-    compiled, bleu_then = numbers(Solo(), home, "compiled", compiled=True, dropout=False)
+    compiled, bleu_then = numbers(Solo(), home, "compiled", compiled=True)
     assert 2 <= _programs() - before <= 6  # each kind of layer, with a mask and without
     assert compiled == pytest.approx(losses, rel=1e-5)
     assert bleu_then == bleu
-    random, _ = numbers(Solo(), home, "random", compiled=True, dropout=True)
-    assert random != pytest.approx(losses, rel=1e-3)
-    assert random == pytest.approx(losses, rel=0.1)
 
 
 def _programs():
