@@ -100,7 +100,7 @@ def test_a_clock_that_is_20_s_behind_ends_the_run_and_one_of_2_s_is_warned_of(la
 
 def test_who_waits_says_for_whom_and_what_to_check(lab):
     """Process 0 is there, 1 calls a closed port, 2 of nobody, 3 where no machine is."""
-    here = {"START": 6}
+    here = {"START": 10}
     ends = ends_of(
         [
             start_on(lab, 0, place(0, 4, **here)),
@@ -120,6 +120,6 @@ def test_who_waits_says_for_whom_and_what_to_check(lab):
     assert "10.88.0.9 port 29500" in said[3]
     assert "firewall" in said[3] or "No route to host" in said[3]
     for text in said:
-        told, _, error = text.partition("RunError: after 6.00 s, ")
+        told, _, error = text.partition("RunError: after 10.0 s, ")
         assert told.strip()  # before it was too late
         assert "fix:" in error
