@@ -43,6 +43,10 @@ def numbers(comm, home, run, compiled):
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(
+    "UNISONO_TEST_COMPILING" not in os.environ,
+    reason="takes minutes, for what is off by default: set UNISONO_TEST_COMPILING=1",
+)
 def test_compiled_layers_make_the_same_updates(corpus_home, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     home = link_corpus(corpus_home, tmp_path)
