@@ -22,3 +22,5 @@ TERMINATED = 143
 
 # Starting again would only meet the same end, or was not wanted.
 FINAL = frozenset({DONE, SETTINGS, DATA, PREEMPTED})
+# Whoever ends with one of these knows what is wrong; the others only saw that it left.
+CAUSES = frozenset({SETTINGS, DATA})

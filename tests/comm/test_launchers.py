@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from support.slurm import Slurm
-from support.slurm import missing as missing_programs
+from support.slurm import Slurm, missing
 from support.tiny import tiny_settings, write_text
 from unisono.config.write import to_toml
 from unisono.lab.agents import plan_agent
-from unisono.lab.everywhere import Everywhere, Line
+from unisono.lab.everywhere import Everywhere
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
+from unisono.launch.everywhere import Line
 from unisono.prepare.build import prepare_corpus
 from unisono.records.view import read_run
 
@@ -73,9 +73,9 @@ def test_mpirun(launcher, corpus_home, tmp_path):
 
 @pytest.fixture(scope="module")
 def slurm():
-    missing = missing_programs()
-    if missing or os.geteuid() != 0:
-        pytest.skip(f"no Slurm here: {', '.join(missing) or 'needs root'}")
+    absent = missing()
+    if absent or os.geteuid() != 0:
+        pytest.skip(f"no Slurm here: {', '.join(absent) or 'needs root'}")
     with Slurm() as slurm:
         yield slurm
 

@@ -47,3 +47,14 @@ def test_the_others_are_stopped_when_one_fails(program, monkeypatch):
     list(running.events())
     assert running.exit_code == 76
     assert running.exit_codes[1] > 128
+
+
+@pytest.mark.parametrize("code", [2, 3])
+def test_one_that_knows_the_cause_tells_even_if_it_is_not_the_first(program, code):
+    knows = program(f"import sys; sys.stdin.readline(); raise SystemExit({code})")
+    running = Everywhere({0: program("raise SystemExit(4)"), 1: knows})
+    for event in running.events():
+        if event == Ended(0, 4):
+            knows.stdin.write("\n")
+            knows.stdin.flush()
+    assert running.exit_code == code

@@ -207,15 +207,15 @@ def start_long(machines, name):
     raise AssertionError("it never saved")
 
 
-def processes_of(name):
+def processes_of(run):
     """Return the processes on any machine that have to do with a run."""
     found = psutil.process_iter(["cmdline"])
-    return [p for p in found if any(name in word for word in p.info["cmdline"] or [])]
+    return [p for p in found if any(str(run) in word for word in p.info["cmdline"] or [])]
 
 
 def test_ctrl_c_saves_on_all_machines_and_the_code_says_so(machines):
     job = start_long(machines, "stopped")
-    running = processes_of("stopped")
+    running = processes_of(machines.home / "stopped")
     assert len(running) > 8
     job.send_signal(signal.SIGINT)
     rest = job.stderr.read()
@@ -226,11 +226,11 @@ def test_ctrl_c_saves_on_all_machines_and_the_code_says_so(machines):
 
 def test_a_launcher_that_is_killed_leaves_nothing_running(machines):
     job = start_long(machines, "killed")
-    running = processes_of("killed")
+    running = processes_of(machines.home / "killed")
     assert len(running) > 8
     psutil.Process(job.program).kill()
     assert not psutil.wait_procs(running, timeout=100)[1]
-    assert not processes_of("killed")
+    assert not processes_of(machines.home / "killed")
     # Nobody told it to, but it has saved.
     assert read_run(machines.home / "killed").ends[-1].reason == "signal"
     job.stderr.close()

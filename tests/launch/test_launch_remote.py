@@ -7,13 +7,14 @@ import sys
 import time
 from contextlib import contextmanager
 
+import msgspec
 import psutil
 import pytest
 
 from unisono.launch.outcome import was_preempted
 from unisono.launch.over_ssh import OverSsh
 from unisono.launch.remote import surroundings
-from unisono.records.events import Ended, Started, to_line
+from unisono.records.status import Status
 
 pytestmark = pytest.mark.ranks
 
@@ -73,8 +74,8 @@ def test_a_command_that_does_not_exist_is_named():
     assert done.stderr == "error: /no/such cannot be started: No such file or directory\n"
 
 
-def test_an_order_to_stop_is_a_signal_to_the_command():
-    with remote(PATIENT + FOREVER) as process:
+def test_an_order_to_stop_is_a_signal_to_the_command(tmp_path):
+    with remote(PATIENT + FOREVER, cwd=tmp_path) as process:
         out, _ = process.communicate("TERM\n")
         assert (process.returncode, out) == (5, "saving\n")
 
@@ -143,18 +144,12 @@ def test_torchrun_is_told_its_address_and_threads_unless_the_user_did():
 
 
 def write_run(path, *sessions):
-    """Write what a run leaves behind that started and ended at these times, for a reason."""
-    (path / "events").mkdir(parents=True)
-    (path / "config.toml").write_text("")
-    numbers = dict.fromkeys(("step", "rank", "local_rank", "pid", "updates_per_epoch"), 0)
-    words = dict.fromkeys(("host", "device", "strategy"), "x")
-    lines = []
+    """Write what a run says that started and ended at these times, for a reason."""
+    path.mkdir(parents=True)
     for began, ended, reason in sessions:
-        numbers |= {"size": 1, "threads": 1, "parameters": 1}
-        lines.append(to_line(Started(time=began, **numbers, **words)))
-        if reason:
-            lines.append(to_line(Ended(time=ended, step=0, reason=reason, seconds=1.0)))
-    (path / "events" / "rank-0000.jsonl").write_bytes(b"\n".join([*lines, b""]))
+        state = {"signal": "preempted", "": "running"}.get(reason, "done")
+        status = Status(state=state, time=ended or began)
+        (path / "status.json").write_bytes(msgspec.json.encode(status))
     return path
 
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from unisono.lookout.address import listen_on
 from unisono.lookout.contact import ask
 from unisono.lookout.messages import Member, Orders, Report, to_line
 
@@ -38,7 +37,7 @@ class Run:
     """Some processes with their watchmen; each has a machine of its own, by name."""
 
     def __init__(self, size, run=""):
-        self.listening = listen_on("127.0.0.1")
+        self.listening = socket.create_server(("127.0.0.1", 0))
         self.workers = [self._start() for _ in range(size)]
         members = tuple(
             Member(rank, f"host{rank}", worker.pid) for rank, worker in enumerate(self.workers)

@@ -16,9 +16,7 @@ from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
 from unisono.physics.step import Work
 
-# Adam reads and writes weights, gradients and two moments: 28 bytes a weight through the
-# memory of the device, and about as long as if each of these took a product.
-OPTIMIZER_SHARE = 0.02
+OPTIMIZER_SHARE = 0.02  # of the computing; assumed, like the share of a device's peak
 AVAILABLE = frozenset({"ddp"})  # the others are on paper only, until `train` can do them
 HIDDEN = 0.05  # waiting less than this is hardly worth a change
 

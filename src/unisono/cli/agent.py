@@ -40,7 +40,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     if outcome.death:
         print(f"error: {outcome.death}\n  fix:   {FIX}", file=sys.stderr)
-    sys.exit(RESTARTABLE if outcome.death else outcome.exit_code)
+    sys.exit(outcome.exit_code)
 
 
 def _watch_endpoint(arguments: list[str]) -> None:

@@ -76,7 +76,7 @@ def lab(
     if trains:
         _check_everywhere(on)
     run = _check_training(command) if trains and (restarts or not dry_run) else None
-    again = Restarts(restarts, str(run), fewest)
+    again = Restarts(restarts, str(run or ""), fewest)
     programs = _training(plan, command, again) if trains else _programs(plan, on, command)
     if dry_run:
         print(rehearse(plan, programs, sorted(os.sched_getaffinity(0))))

@@ -1,7 +1,6 @@
 """`unisono launch`: start training on several processes, here or on other machines."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from typing import Any
 
 import click
 
+from unisono.cli.heard import passing_on
 from unisono.cli.launch_batch import launch_on_kubernetes, launch_on_slurm
 from unisono.cli.launch_hosts import launch_on_hosts
 from unisono.cli.launch_options import mode_of, where_options
@@ -80,13 +80,6 @@ def run_command(command: Command) -> int:
     """Run `command` to its end and return its exit code; Ctrl-C is for it, not for us."""
     # In a group of its own: a terminal's Ctrl-C then reaches it once, through us.
     environment = {**os.environ, **command.variables}
-    with subprocess.Popen(command.argv, env=environment, process_group=0) as process:
-        before = {
-            number: signal.signal(number, lambda number, _: process.send_signal(number))
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
-            return process.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    process = subprocess.Popen(command.argv, env=environment, process_group=0)
+    with process, passing_on(process.send_signal):
+        return process.wait()

@@ -17,12 +17,12 @@ from pathlib import Path
 from types import FrameType
 
 from unisono.exit_codes import FINAL, PREEMPTED
+from unisono.launch.outcome import was_preempted
+from unisono.lookout.settings import SUPERVISED
 from unisono.records.layout import RunDirectory
-from unisono.records.status import read_status
 from unisono.units import duration
 
 AGENT = (sys.executable, "-m", "unisono.cli.agent")
-SUPERVISED = "UNISONO_SUPERVISED"
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 60.0
 # Where the steps of the run cannot be seen from here: as long as this is progress as well.
 LASTING_SECONDS = 300.0
@@ -69,7 +69,7 @@ class Supervisor:
     """Runs a node's agent again and again until it ends for good."""
 
     def __init__(self, run: Path, most: int, say: Callable[[str], None]) -> None:
-        self._run, self._say = run, say
+        self._run, self._say, self._began = run, say, time.time()
         self._patience = Patience(most, reached=step_reached(run))
         self._process: subprocess.Popen[bytes] | None = None
         self._asked_to_stop = threading.Event()
@@ -104,10 +104,7 @@ class Supervisor:
         return 128 - code if code < 0 else code
 
     def _code_when_stopped(self, code: int) -> int:
-        # torchrun says 1 or 143 even after everything was saved; the run knows better.
-        status = read_status(RunDirectory(self._run))
-        saved = status is not None and status.state == "preempted"
-        return PREEMPTED if saved else code
+        return PREEMPTED if was_preempted(self._run, since=self._began) else code
 
     def _pass_on(self, number: int, _: FrameType | None) -> None:
         self._asked_to_stop.set()

@@ -10,11 +10,11 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousError
 from torch.distributed.run import parse_args, run
 
-from unisono.comm.join import die_with_parent, say_nothing
+from unisono.comm.join import die_with_parent
 from unisono.comm.rendezvous import prepare_rendezvous
-from unisono.comm.waiting import Tell
+from unisono.comm.waiting import Tell, say_nothing
 from unisono.errors import LostError, RunError
-from unisono.exit_codes import BROKEN
+from unisono.exit_codes import RESTARTABLE
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def run_agent(arguments: Sequence[str], tell: Tell = say_nothing) -> Outcome:
         if failure.exitcode > 0:
             return Outcome(failure.exitcode)
         name = signal.Signals(-failure.exitcode).name
-        return Outcome(BROKEN, f"process {rank} (pid {failure.pid}) was killed by {name}")
+        return Outcome(RESTARTABLE, f"process {rank} (pid {failure.pid}) was killed by {name}")
     except SignalException as caught:
         return Outcome(128 + caught.sigval)
     except RendezvousConnectionError as error:

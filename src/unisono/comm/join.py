@@ -17,15 +17,11 @@ from unisono.comm.place import Place, meeting_point, place_from
 from unisono.comm.protocol import Comm, World
 from unisono.comm.slurm import first_slurm_host
 from unisono.comm.solo import Solo
-from unisono.comm.waiting import Tell, wait_aloud
+from unisono.comm.waiting import Tell, say_nothing, wait_aloud
 from unisono.errors import ConfigError, RunError
 
 PR_SET_PDEATHSIG = 1
 START_SECONDS = 300.0
-
-
-def say_nothing(_: str) -> None:
-    """Keep to oneself what joining waits for."""
 
 
 def join(

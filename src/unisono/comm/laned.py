@@ -19,7 +19,7 @@ from unisono.comm.protocol import Comm, LossOf, Replica
 from unisono.lanes import Lanes
 from unisono.stopwatch import Stopwatch
 
-MOST = 4  # beyond that, threads wait for Python's lock too often
+MOST = 4  # more have not been tried: all lanes share Python's lock
 
 
 def replica_alone(model: nn.Module, comm: Comm) -> Replica:

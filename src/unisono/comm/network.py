@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import psutil
 
 from unisono.errors import ConfigError
+from unisono.route import source_address
 
 GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
-DISCARD = 9  # any port will do: nothing is sent
 FAMILIES = socket.AF_INET, socket.AF_INET6
 
 
@@ -71,19 +71,6 @@ def says_loopback(name: str) -> bool:
         return name == "localhost" or is_loopback(name)
     except ValueError:
         return False
-
-
-def source_address(towards: str) -> str:
-    """Return this machine's address on the way to another, or "" if there is no way."""
-    if not towards:
-        return ""
-    family = socket.AF_INET6 if _is_ipv6(towards) else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as asking:
-        try:
-            asking.connect((towards, DISCARD))  # of UDP: decides on the way, sends nothing
-        except OSError:
-            return ""
-        return str(asking.getsockname()[0])
 
 
 def network_by_name(name: str) -> Network | None:

@@ -20,6 +20,10 @@ FIRST_WORD_SECONDS, LONGEST_SILENCE_SECONDS = 4.0, 60.0
 LAST_ATTEMPT_SECONDS = 3.0  # more than one knock takes
 
 
+def say_nothing(_: str) -> None:
+    """Keep to oneself what is being waited for."""
+
+
 class GivenUp(Exception):  # noqa: N818  nobody catches it: the thread just ends
     """Nobody waits any more."""
 

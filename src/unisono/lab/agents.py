@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unisono.lab.commands import cores_of
-from unisono.lab.plan import INTERFACE, LabPlan, address_of, name_of
+from unisono.lab.plan import LabPlan, address_of, name_of
 from unisono.launch.agent import Meeting, agent_command
 from unisono.launch.plan import NO_RESTARTS, Command, Restarts
 
@@ -32,9 +32,5 @@ def plan_agent(
         options=(f"--local-addr={address_of(node)}", *options),
     )
     cores = cores_of(node, plan.nodes, sorted(os.sched_getaffinity(0)))
-    variables = {
-        "GLOO_SOCKET_IFNAME": INTERFACE,
-        "NCCL_SOCKET_IFNAME": INTERFACE,
-        "OMP_NUM_THREADS": str(max(1, len(cores) // plan.workers_per_node)),
-    }
-    return replace(command, variables={**command.variables, **variables})
+    threads = max(1, len(cores) // plan.workers_per_node)
+    return replace(command, variables={"OMP_NUM_THREADS": str(threads)})

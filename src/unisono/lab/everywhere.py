@@ -5,10 +5,7 @@ from collections.abc import Sequence
 
 from unisono.lab.lab import Lab
 from unisono.launch import everywhere
-from unisono.launch.everywhere import Ended, Line
 from unisono.launch.plan import Command
-
-__all__ = ["Ended", "Everywhere", "Line"]
 
 
 class Everywhere(everywhere.Everywhere):

@@ -52,5 +52,4 @@ def agent_command(
         *options,
         *("-m", "unisono", *arguments),
     )
-    # A restarted worker must not find the addresses of its dead peers in the store.
-    return Command(argv, {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
+    return Command(argv)

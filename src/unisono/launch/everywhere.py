@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Protocol
 
+from unisono.exit_codes import CAUSES
+
 # How long the other machines may take to notice that one has failed, and then to stop when
 # they are told to: what torchrun gives its workers.
 GRACE_SECONDS = 30.0
@@ -52,8 +54,9 @@ class Everywhere:
     """Programs that were started on several machines, to the end of the last.
 
     If one fails, the others get a while to notice, then a SIGTERM, then SIGKILL, and
-    `exit_code` is that of the first to fail. Programs that `may_lose` machines go on without
-    it, and the last to end tells how. `exit_codes` are those of all that have ended.
+    `exit_code` is that of the first to fail, or of one that knows why. Programs that
+    `may_lose` machines go on without it, and the last to end tells how. `exit_codes` are
+    those of all that have ended.
     """
 
     def __init__(self, jobs: Mapping[int, Job], *, may_lose: bool = False) -> None:
@@ -115,7 +118,7 @@ class Everywhere:
             if self._may_lose:
                 self.exit_code = code
             elif code:
-                self.exit_code = self.exit_code or code
+                self.exit_code = _cause(self.exit_code, code)
                 self._deadline = min(self._deadline, time.monotonic() + GRACE_SECONDS)
             yield Ended(node, code)
 
@@ -123,3 +126,7 @@ class Everywhere:
         if time.monotonic() > self._deadline:
             self._deadline = time.monotonic() + GRACE_SECONDS
             self.signal(signal.SIGTERM)
+
+
+def _cause(first: int, code: int) -> int:
+    return code if code in CAUSES and first not in CAUSES else first or code

@@ -17,11 +17,4 @@ def plan_local(
         *("-m", "unisono", *arguments),
     )
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    variables = {
-        # A restarted worker must not find the addresses of its dead peers in the store.
-        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-        # One machine: gradients need not leave it, whatever its host name resolves to.
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": str(threads),
-    }
-    return Command(argv, variables)
+    return Command(argv, {"OMP_NUM_THREADS": str(threads)})

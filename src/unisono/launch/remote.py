@@ -12,7 +12,6 @@ import ctypes
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ import psutil
 
 from unisono.exit_codes import PREEMPTED
 from unisono.launch.outcome import was_preempted
+from unisono.route import source_address
 
 ALIVE_EVERY_SECONDS = 10.0
 SILENCE_SECONDS = 60.0
@@ -72,18 +72,11 @@ def surroundings(meet: str, workers: int, variables: Mapping[str, str]) -> dict[
     Its address is the one from which the kernel sends to the meeting point.
     """
     cores = len(os.sched_getaffinity(0))
-    found = {"OMP_NUM_THREADS": str(max(1, cores // workers)), "PET_LOCAL_ADDR": address(meet)}
+    found = {
+        "OMP_NUM_THREADS": str(max(1, cores // workers)),
+        "PET_LOCAL_ADDR": source_address(meet),
+    }
     return {name: value for name, value in found.items() if value and name not in variables}
-
-
-def address(to: str) -> str:
-    """Return the address of this machine on its way to `to`, or "" if there is no way."""
-    with suppress(OSError):
-        family, kind, number, _, place = socket.getaddrinfo(to, 9, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind, number) as unsent:
-            unsent.connect(place)  # sends nothing
-            return str(unsent.getsockname()[0])
-    return ""
 
 
 def _read(words: list[str]) -> argparse.Namespace:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+SUPERVISED = "UNISONO_SUPERVISED"  # set for workers whose agent is started again if it fails
+
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A process that is longer in one section ends, and says where it stood; "" is no limit.

@@ -60,24 +60,31 @@ class Speaker:
 
     def _record(self, member: Member, loss: Loss, step: int) -> None:
         directory = RunDirectory(Path(self._orders.run))
-        if not directory.config.is_file():
-            return  # the run has not been begun, or its directory is not ours
-        event = Lost(
-            time=time.time(),
-            step=step,
-            rank=member.rank,
-            host=member.host,
-            pid=member.pid,
-            how=loss.how,
-            detail=loss.detail,
-            seen_by=self._orders.rank,
-        )
-        # The worker writes to the same file, as we do in one call a line; both are on this
-        # machine, whose kernel lets nobody in between.
-        lines = LineWriter(directory.events(self._orders.rank))
-        lines.write(to_line(event))
-        lines.close()
-        if self._orders.rank == 0:
+        record_loss(directory, self._orders.rank, member, loss.how, loss.detail, step)
+        if self._orders.rank == 0 and directory.config.is_file():
             words = sentence(member, loss)
             status = Status(state="lost", step=step, exit_code=RESTARTABLE, message=words)
             write_status(directory, status)
+
+
+def record_loss(
+    directory: RunDirectory, seen_by: int, member: Member, how: str, detail: str, step: int
+) -> None:
+    """Add to the events of rank `seen_by` that `member` is lost."""
+    if not directory.config.is_file():
+        return  # the run has not been begun, or its directory is not ours
+    event = Lost(
+        time=time.time(),
+        step=step,
+        rank=member.rank,
+        host=member.host,
+        pid=member.pid,
+        how=how,
+        detail=detail,
+        seen_by=seen_by,
+    )
+    # The worker writes to the same file, as its watchman does in one call a line; both are on
+    # one machine, whose kernel lets nobody in between.
+    lines = LineWriter(directory.events(seen_by))
+    lines.write(to_line(event))
+    lines.close()

@@ -17,12 +17,12 @@ from unisono.batching.respelling import Respelling, respelling_for
 from unisono.batching.stream import Stream
 from unisono.bundle.writer import write_bundle
 from unisono.comm.all_reduce import AllReduce
-from unisono.comm.join import join, say_nothing
+from unisono.comm.join import join
 from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.protocol import Comm, Strategy
 from unisono.comm.strategies import strategy_of
 from unisono.comm.together import all_or_none, check_same
-from unisono.comm.waiting import Tell
+from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.config.write import to_toml
 from unisono.corpus.reader import Corpus, open_corpus

@@ -13,12 +13,12 @@ from unisono.comm.protocol import Comm
 from unisono.config.settings import Settings
 from unisono.errors import LostError, UnisonoError
 from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE
-from unisono.jsonl import LineWriter
 from unisono.lookout.messages import Member
 from unisono.lookout.sections import NEVER, Sections
 from unisono.lookout.settings import Limits
+from unisono.lookout.speaking import record_loss
 from unisono.lookout.worker import Watch, end_with_stacks
-from unisono.records.events import AnyEvent, Ended, Lost, StepTaken, to_line
+from unisono.records.events import AnyEvent, Ended, StepTaken
 from unisono.records.layout import RunDirectory
 from unisono.records.status import State, Status, write_status
 from unisono.train.watchmen import agree_on_orders
@@ -133,27 +133,10 @@ class Watched:
             # The main thread hangs and cannot speak.
             sys.stderr.write(f"lost: {self._me}: too slow ({words}); see {stacks}\n")
             sys.stderr.flush()
-            self._record_loss(words)
+            record_loss(self._directory, self._me.rank, self._me, "too slow", words, self._step)
         if self._watch is not None:
             self._watch.last_words(words)
         self._end(words)
-
-    def _record_loss(self, words: str) -> None:
-        if not self._directory.config.is_file():
-            return
-        event = Lost(
-            time=time.time(),
-            step=self._step,
-            rank=self._me.rank,
-            host=self._me.host,
-            pid=self._me.pid,
-            how="too slow",
-            detail=words,
-            seen_by=self._me.rank,
-        )
-        lines = LineWriter(self._directory.events(self._me.rank))
-        lines.write(to_line(event))
-        lines.close()
 
 
 def seconds_by_section(limits: Limits) -> dict[str, float]:
