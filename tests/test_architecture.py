@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "physics": FOUNDATION,
     "models": FOUNDATION | {"text"},
     "optim": FOUNDATION,
-    "comm": FOUNDATION,
+    "comm": FOUNDATION | {"physics"},
     "lookout": FOUNDATION | {"records"},
     "batching": FOUNDATION | {"text", "corpus"},
     "translate": FOUNDATION | {"text", "models"},

@@ -14,6 +14,7 @@ VERBS = {
     "corpora": "list corpora, or get one",
     "prepare": "turn raw text into a corpus",
     "show": "say what a corpus, run, checkpoint or bundle is",
+    "check": "measure the machines for a minute and say what a run will take on them",
     "train": "train a model: alone, or under torchrun",
     "launch": "start training on several processes",
     "lab": "try several machines on this one, with links as slow as you like",

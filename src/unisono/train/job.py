@@ -89,7 +89,7 @@ def run_with(
     corpus = all_or_none(
         comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
     )
-    check_same(comm, _facts(settings, corpus))
+    same_everywhere(comm, settings, corpus)
     all_or_none(comm, lambda: check_precision(_precision(settings, comm)))
     all_or_none(comm, lambda: check_compiler(_compiling(settings), comm.world.device))
     all_or_none(comm, lambda: _respelling(settings, corpus))  # refused here, if at all
@@ -121,7 +121,7 @@ def _run(
 def _events(
     settings: Settings, corpus: Corpus, comm: Comm, signals: Signals, section: Section
 ) -> Iterator[AnyEvent]:
-    built, model = _session(settings, corpus, comm, signals)
+    built, model = build_session(settings, corpus, comm, signals, _strategy(settings, comm))
     session = replace(built, section=section)
     found = session.keeper.restore()
     started = _started(session, found, model)
@@ -154,9 +154,10 @@ def _finish(session: Session, model: TransformerModel, corpus: Corpus) -> Iterat
     all_or_none(session.parts.comm, lambda: _write_bundle(session, model, corpus, best, tested))
 
 
-def _session(
-    settings: Settings, corpus: Corpus, comm: Comm, signals: Signals
+def build_session(
+    settings: Settings, corpus: Corpus, comm: Comm, signals: Signals, strategy: Strategy
 ) -> tuple[Session, TransformerModel]:
+    """Return everything the loop uses, and the model; nothing is read or written yet."""
     model = _fresh_model(settings, corpus).to(_device(comm))
     _compiling(settings).prepare(model)
     optimizer = build_optimizer(settings.optimizer, model)
@@ -166,7 +167,7 @@ def _session(
     fresh = partial(_fresh_model, settings, corpus)
     keeper = Keeper(directory.checkpoints, keep, comm, model, optimizer, averages, fresh)
     parts = Parts(
-        replica=_strategy(settings, comm).attach(model, comm),
+        replica=strategy.attach(model, comm),
         comm=comm,
         optimizer=optimizer,
         schedule=settings.schedule,
@@ -289,14 +290,15 @@ def _claim(settings: Settings, corpus: Corpus, comm: Comm) -> Claim | None:
     return claim(settings, corpus, describe_environment(_devices()))
 
 
-def _facts(settings: Settings, corpus: Corpus) -> dict[str, str]:
-    """Return what must be the same on all processes."""
-    return {
+def same_everywhere(comm: Comm, settings: Settings, corpus: Corpus) -> None:
+    """Raise an error if processes have other versions, settings or text than the leader."""
+    facts = {
         "the version of unisono": version("unisono"),
         "the version of torch": str(torch.__version__),
         **{f"the setting {name}": value for name, value in _spelt_out(settings)},
         "the corpus": corpus.fingerprint[:16],
     }
+    check_same(comm, facts)
 
 
 def _spelt_out(settings: Settings) -> Iterator[tuple[str, str]]:
