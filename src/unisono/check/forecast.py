@@ -156,7 +156,7 @@ def _way(
         money=hours * machines * price,
         speedup=alone.step.seconds / step.seconds if alone else 1.0,
     )
-    return replace(way, stop=_why_not(way, alone)) if alone else way
+    return replace(way, stop=_why_not(way)) if alone else way
 
 
 def _exchange(
@@ -203,8 +203,10 @@ def _run_seconds(measured: Measured, machines: int, step: float) -> float:
     return job.updates * step + evaluations + job.checkpoints * measured.checkpoint_seconds
 
 
-def _why_not(way: Way, alone: Way) -> str:
-    if way.machines > 1 and way.speedup <= 1:
+def _why_not(way: Way) -> str:
+    if way.machines == 1:
+        return ""
+    if way.speedup <= 1:
         return f"{way.machines} machines are slower than one: {way.speedup:.2f} times its speed"
     if way.step.waiting > MUCH:
         return f"{way.step.waiting:.0%} of the time would be spent waiting for the network"

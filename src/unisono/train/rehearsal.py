@@ -30,6 +30,7 @@ from unisono.errors import LostError
 from unisono.models.transformer import TransformerModel
 from unisono.physics.measured import Job, Measured, OneWay, Process, Sum, Update
 from unisono.records.events import Saved
+from unisono.train.claim import check_made_as_told
 from unisono.train.job import build_session, same_everywhere
 from unisono.train.loop import Session
 from unisono.train.memory import keep_freed_memory
@@ -81,6 +82,7 @@ def rehearse(
         comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
     )
     same_everywhere(comm, settings, corpus)
+    all_or_none(comm, lambda: check_made_as_told(settings, corpus))
     keep_freed_memory()
     with _scratch(settings, comm) as directory:
         aside = msgspec.structs.replace(settings, run=directory)
