@@ -8,7 +8,6 @@ from typing import Any
 import click
 import msgspec
 
-from unisono.check.forecast import Forecast, Way, forecast
 from unisono.cli.launch import run_command
 from unisono.cli.launch_hosts import launch_on_hosts
 from unisono.cli.launch_options import host_options
@@ -17,6 +16,7 @@ from unisono.config.load import load_settings
 from unisono.exit_codes import DONE, FAILED
 from unisono.launch.local import plan_local
 from unisono.launch.plan import Training
+from unisono.physics.forecast import Forecast, Way, forecast
 from unisono.physics.measured import Measured, Process
 from unisono.units import amount_of_bytes, duration
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from unisono.check.forecast import forecast, rounds_of
+from unisono.physics.forecast import forecast, rounds_of
 from unisono.physics.measured import Job, Measured, OneWay, Process, Sum, Update
 from unisono.physics.ring import ring_bytes
 
