@@ -53,6 +53,7 @@ MAY_IMPORT = {
     "prepare": FOUNDATION | {"text", "corpus", "config"},
     "train": FOUNDATION | FORMATS | PARTS | {"config"},
     "report": FOUNDATION | {"records", "diagnose"},
+    "watch": FOUNDATION | {"records", "diagnose"},
     # What it asks other machines is what training would: settings, corpus, size of a model.
     "launch": FOUNDATION | {"records", "corpus", "models", "config"},
     "lab": FOUNDATION | {"launch"},
@@ -61,7 +62,8 @@ MAY_IMPORT = {
 }
 WITHOUT_TORCH = sorted(
     {"text", "corpus", "corpora", "prepare", "records", "schedules", "score", "config"}
-    | {"diagnose", "report", "launch", "lab", "check", "cli", "lookout"} & set(MAY_IMPORT)
+    | {"diagnose", "report", "watch", "launch", "lab", "check", "cli", "lookout"}
+    & set(MAY_IMPORT)
 )
 FORBIDDEN = re.compile(
     r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|(?<!\.)\beval\(|\bexec\(|shell=True"

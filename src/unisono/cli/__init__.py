@@ -19,6 +19,7 @@ VERBS = {
     "launch": "start training on several processes",
     "lab": "try several machines on this one, with links as slow as you like",
     "simulate": "say on paper what a run takes on machines one does not have",
+    "watch": "see how a run is doing while it goes on",
     "average": "average checkpoints into a bundle",
     "report": "answer the eleven questions about a run",
     "translate": "translate standard input to standard output",

@@ -53,7 +53,7 @@ class Round:
 
     work: Work
     link: Link
-    toll: float  # seconds of the processor for each byte of gradient, if it also computes
+    toll: float  # seconds of the processor for each byte on the wire, if it also computes
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,20 @@ class Forecast:
 def forecast(measured: Measured, price: float = 0.0) -> Forecast:
     """Return what the run will take; `price` is that of a machine's hour."""
     rounds = rounds_of(measured)
-    alone = _way(measured, rounds, 1, None, price, None)
-    names = _names(measured, rounds)
-    ways = [_way(measured, rounds, measured.machines, name, price, alone) for name in names]
+    work = _middle([one.work for one in rounds])
+    link = Link(median(one.link.bytes_per_second for one in rounds), rounds[0].link.latency)
+    cluster = Cluster(measured.machines, measured.workers, link)
+    size = measured.job.parameters
+    alone = _way(measured, rounds, 1, exact_exchange(size, cluster.alone()), price)
+    ways = [
+        _way(measured, rounds, cluster.nodes, exchange, price, alone)
+        for exchange in choices(size, cluster, work)
+    ]
     chosen = next((way for way in ways if way.exchange.name == measured.job.strategy), ways[0])
     return Forecast(
         measured=measured,
-        work=_middle([one.work for one in rounds]),
-        link=Link(median(one.link.bytes_per_second for one in rounds), rounds[0].link.latency),
+        work=work,
+        link=link,
         ways=tuple(ways),
         alone=alone,
         chosen=chosen,
@@ -117,7 +123,7 @@ def _round(measured: Measured, processes: Sequence[Process], number: int) -> Rou
     seconds = max(1e-9, min(one.seconds for one in sums) - measured.latency)
     count = ring_bytes(sums[0].bytes // BYTES_PER_FLOAT32, ranks)
     link = Link(max(1.0, count / seconds), measured.latency / hops)
-    busy = max(one.processor_seconds for one in sums) / max(1, sums[0].bytes)
+    busy = max(one.processor_seconds for one in sums) / max(1, count)
     computes = all(process.device == "cpu" for process in processes)
     return Round(work, link, busy if computes and ranks > 1 else 0.0)
 
@@ -126,48 +132,28 @@ def _computing(update: Update) -> float:
     return update.forward + update.backward + update.optimizer
 
 
-def _names(measured: Measured, rounds: Sequence[Round]) -> list[str]:
-    work = _middle([one.work for one in rounds])
-    cluster = Cluster(measured.machines, measured.workers, rounds[0].link)
-    return [one.name for one in choices(measured.job.parameters, cluster, work)]
-
-
 def _way(
     measured: Measured,
     rounds: Sequence[Round],
     machines: int,
-    name: str | None,
+    exchange: Exchange,
     price: float,
-    alone: Way | None,
+    alone: Way | None = None,
 ) -> Way:
-    """Return one way; without a `name` it is the exact one."""
-    middle = _middle([one.work for one in rounds])
-    exchange = _exchange(measured, rounds, machines, name, middle)
+    """Return one way, compared with one machine `alone`."""
     steps = [_step(measured, one, machines, exchange) for one in rounds]
     step = sorted(steps, key=lambda one: one.seconds)[len(steps) // 2]
-    seconds = _interval([one.seconds for one in steps])
     hours = _run_seconds(measured, machines, step.seconds) / SECONDS_PER_HOUR
     way = Way(
         machines=machines,
         exchange=exchange,
         step=step,
-        seconds=seconds,
+        seconds=_interval([one.seconds for one in steps]),
         hours=hours,
         money=hours * machines * price,
         speedup=alone.step.seconds / step.seconds if alone else 1.0,
     )
     return replace(way, stop=_why_not(way)) if alone else way
-
-
-def _exchange(
-    measured: Measured, rounds: Sequence[Round], machines: int, name: str | None, work: Work
-) -> Exchange:
-    rate = median(one.link.bytes_per_second for one in rounds)
-    cluster = Cluster(machines, measured.workers, Link(rate, rounds[0].link.latency))
-    if name is None:
-        return exact_exchange(measured.job.parameters, cluster)
-    found = choices(measured.job.parameters, cluster, work)
-    return next(one for one in found if one.name == name)
 
 
 def _step(measured: Measured, one: Round, machines: int, exchange: Exchange) -> Step:
@@ -178,16 +164,25 @@ def _step(measured: Measured, one: Round, machines: int, exchange: Exchange) -> 
         backward=one.work.backward * more,
         tail=one.work.tail / more,
     )
-    size = measured.job.parameters * BYTES_PER_FLOAT32
-    exchanges = machines * measured.workers > 1
-    if exchanges and exchange.every == 1:
-        work = _taxed(work, one.toll * size)
+    if exchange.card_bytes:
+        work = _taxed(work, _toll(measured, one, machines, exchange) / exchange.every)
     cluster = Cluster(machines, measured.workers, one.link)
     if measured.machines == 1:
         cluster = replace(cluster, inside=one.link)  # it is what was measured
     return step_on(
         cluster, work, exchange, measured.job.parameters, bucket_mb=measured.job.bucket_mb
     )
+
+
+def _toll(measured: Measured, one: Round, machines: int, exchange: Exchange) -> float:
+    """Return the seconds an exchange takes of the processor, if it is the one that computes."""
+    if not one.toll:
+        return 0.0
+    ranks = machines * measured.workers
+    packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
+    # One is unpacked right away, to see what rounding dropped.
+    each = packing.pack + (ranks + 1) * packing.unpack if packing else 0.0
+    return one.toll * exchange.card_bytes + each * measured.job.parameters
 
 
 def _taxed(work: Work, seconds: float) -> Work:

@@ -23,6 +23,14 @@ class Sum(msgspec.Struct, frozen=True):
     processor_seconds: float
 
 
+class Packing(msgspec.Struct, frozen=True):
+    """Seconds a processor takes to pack a number into `bits` bits, and to unpack it."""
+
+    bits: int
+    pack: float
+    unpack: float
+
+
 class OneWay(msgspec.Struct, frozen=True):
     """What arrives of one machine at another, in bytes a second; machines are numbered."""
 
@@ -75,6 +83,7 @@ class Measured(msgspec.Struct, frozen=True):
     pairs: tuple[OneWay, ...] = ()
     pulses: tuple[float, ...] = ()
     latency: float = 0.0
+    packings: tuple[Packing, ...] = ()
     loader_seconds: float = 0.0
     evaluation_seconds: float = 0.0
     checkpoint_seconds: float = 0.0
