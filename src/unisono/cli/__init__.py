@@ -22,6 +22,7 @@ VERBS = {
     "watch": "see how a run is doing while it goes on",
     "average": "average checkpoints into a bundle",
     "report": "answer the eleven questions about a run",
+    "compare": "put runs side by side",
     "translate": "translate standard input to standard output",
     "score": "compute BLEU of a translation",
 }
