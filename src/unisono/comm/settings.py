@@ -11,7 +11,8 @@ class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Within `lost_after` a process that is dead, stopped or out of reach is named everywhere.
     """
 
-    strategy: Literal["ddp", "all_reduce"] = "ddp"
+    strategy: Literal["ddp", "all_reduce", "compressed"] = "ddp"
+    bits: Literal[4, 8, 16] = 8
     bucket_mb: Annotated[float, msgspec.Meta(gt=0)] = 25.0
     timeout: str = "5 min"
     start_timeout: str = "5 min"

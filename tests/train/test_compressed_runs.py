@@ -1,0 +1,118 @@
+"""Runs whose exchange keeps something between updates: continued, resized, rolled back."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from test_resume import STEPS, final_state, link_corpus, train_in_parts
+
+from support.tiny import tiny_settings
+from unisono.comm.solo import Solo
+from unisono.records.events import RolledBack, StepTaken
+from unisono.records.view import read_run
+from unisono.train.job import run_with
+
+pytestmark = pytest.mark.ranks
+
+
+def tables_of(bits, **more):
+    sync = {"strategy": "compressed", "bits": bits, "bucket_mb": 0.005}
+    return {"sync": {**sync, "check_weights_every_steps": 1}, **more}
+
+
+def exchange_state(run, step=STEPS):
+    path = Path(run) / "checkpoints" / f"step-{step:07d}"
+    return load_file(path / "exchange.safetensors")
+
+
+def everyones(found):
+    """Return the sum of all processes' left-overs, by weight."""
+    total = {}
+    for key, value in found.items():
+        name = key.partition("/")[2]
+        total[name] = total.get(name, 0) + value.astype(np.float64)
+    return total
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_continued_is_never_stopped_to_the_last_bit(ranks, corpus_home, tmp_path, bits):
+    home, tables = link_corpus(corpus_home, tmp_path), tables_of(bits)
+    ranks.run(train_in_parts, str(home), "whole", [STEPS], tables)
+    ranks.run(train_in_parts, str(home), "parts", [3, 7, STEPS], tables)
+    one, other = final_state(home / "whole"), final_state(home / "parts")
+    one["exchange"], other["exchange"] = (
+        exchange_state(home / "whole"),
+        exchange_state(home / "parts"),
+    )
+    for file, tensors in one.items():
+        assert tensors.keys() == other[file].keys()
+        for name, value in tensors.items():
+            assert value.tobytes() == other[file][name].tobytes(), f"{file}: {name}"
+    assert any(value.any() for value in one["exchange"].values())
+
+
+def test_more_bits_are_closer_to_the_exact_run(ranks, corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    sgd = {"optimizer": {"name": "sgd"}, "schedule": {"name": "constant", "peak": 0.5}}
+    train_in_parts(Solo(), home, "exact", [STEPS], sgd)
+    exact = final_state(home / "exact")["model.safetensors"]
+    off = {}
+    for bits in (16, 8, 4):
+        ranks.run(train_in_parts, str(home), f"packed-{bits}", [STEPS], tables_of(bits, **sgd))
+        found = final_state(home / f"packed-{bits}")["model.safetensors"]
+        off[bits] = max(float(abs(value - found[name]).max()) for name, value in exact.items())
+    assert off[16] < 2e-4
+    assert off[16] < off[8] < off[4] < 0.1
+
+
+def test_left_overs_survive_a_change_of_size(ranks, corpus_home, tmp_path):
+    home, tables = link_corpus(corpus_home, tmp_path), tables_of(4)
+    ranks.run(train_in_parts, str(home), "run", [6], tables)
+    before = everyones(exchange_state(home / "run", 6))
+    assert any(value.any() for value in before.values())
+    # Two more processes than are there had a share in it, and one has none.
+    path = home / "run" / "checkpoints" / "step-0000006"
+    manifest = json.loads((path / "manifest.json").read_text())
+    assert manifest["format"] == 2
+    train_in_parts(Solo(), home, "run", [7], tables)  # alone: exact, and nothing left to keep
+    assert not (home / "run" / "checkpoints" / "step-0000007" / "exchange.safetensors").exists()
+    ranks.run(train_in_parts, str(home), "run", [9], tables)
+    assert [s.size for s in read_run(home / "run").starts if s.rank == 0] == [
+        ranks.size,
+        1,
+        ranks.size,
+    ]
+
+
+def test_what_one_strategy_kept_does_not_disturb_another(ranks, corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    ranks.run(train_in_parts, str(home), "run", [4], tables_of(4))
+    steps = ranks.run(train_in_parts, str(home), "run", [6], {"sync": {"strategy": "ddp"}})
+    assert steps == [[5, 6]] * ranks.size
+    assert (
+        ranks.run(train_in_parts, str(home), "run", [8], tables_of(8)) == [[7, 8]] * ranks.size
+    )
+
+
+def explode(comm, home):
+    settings = tiny_settings(
+        Path(home),
+        "run",
+        sync={"strategy": "compressed", "bits": 8},
+        schedule={"name": "constant", "peak": 10.0},
+        train={"max_steps": 45},
+        validation={"every_steps": 1000},
+        checkpoint={"every_steps": 1000},
+    )
+    events = list(run_with(comm, settings))
+    backs = [event.to_step for event in events if isinstance(event, RolledBack)]
+    return backs, [event.loss for event in events if isinstance(event, StepTaken)]
+
+
+def test_a_run_that_diverges_goes_back_to_its_start(ranks, corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    (backs, losses), *others = ranks.run(explode, str(home))
+    assert backs == [0]
+    assert all(other == (backs, losses) for other in others)
