@@ -9,7 +9,7 @@ from unisono.comm.packing import BLOCK, SMALLEST, pack, packed_bytes, padded, un
 from unisono.physics import exchange
 
 # The largest error, as a share of the largest number of the block.
-COARSEST = {32: 0.0, 16: 2**-9, 8: 1 / 254, 4: 1 / 14}
+COARSEST = {32: 0.0, 16: 2**-12, 8: 1 / 254, 4: 1 / 14}
 
 
 def there_and_back(values, bits):
@@ -35,7 +35,7 @@ def test_every_number_comes_back_within_half_a_step_of_its_block(bits, count):
     largest = torch.zeros(padded(count))
     largest[:count] = values.abs()
     largest = largest.view(-1, BLOCK).amax(1)
-    assert (off.view(-1, BLOCK).amax(1) <= largest * COARSEST[bits] * (1 + 1e-5)).all()
+    assert (off.view(-1, BLOCK).amax(1) <= largest * COARSEST[bits] * (1 + 1e-3)).all()
 
 
 @pytest.mark.parametrize("bits", COARSEST)
@@ -52,8 +52,9 @@ def test_what_can_be_said_exactly_is(bits):
     levels = torch.arange(-7.0, 8.0).repeat(30)  # every step of the coarsest
     levels[::BLOCK] = 7.0
     if bits == 8:
-        levels *= 127 / 7
-        levels.round_()
+        levels = levels.mul(127 / 7).round()
+    if bits == 16:
+        levels[::BLOCK] = 8.0
     assert torch.equal(there_and_back(levels, bits), levels)
     assert torch.equal(there_and_back(-levels, bits), -levels)
     assert torch.equal(there_and_back(torch.zeros(300), bits), torch.zeros(300))

@@ -78,7 +78,7 @@ class PackedSum:
             lambda _: sum_of_rows(rows, bits)[:count]
         )
 
-    def _packed(self, gradient: Tensor, number: int, weights: Sequence[nn.Parameter]) -> Tensor:
+    def _packed(self, gradient: Tensor, number: int, weights: Sequence[Tensor]) -> Tensor:
         # Left-overs are those of the gradient itself, whatever this update's scale.
         left = self._left_overs.of(number, weights)
         wanted, count = self._left_overs.spare(number), gradient.numel()

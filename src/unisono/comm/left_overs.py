@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unisono.comm.packing import padded
 from unisono.errors import DataError
@@ -19,10 +19,10 @@ from unisono.errors import DataError
 class _Piece:
     """The left-overs of one bucket, in the order of its weights."""
 
-    weights: tuple[nn.Parameter, ...]
+    weights: tuple[Tensor, ...]
     numbers: Tensor
 
-    def views(self) -> dict[nn.Parameter, Tensor]:
+    def views(self) -> dict[Tensor, Tensor]:
         sizes = [weight.numel() for weight in self.weights]
         parts = self.numbers[: sum(sizes)].split(sizes)
         return {w: part.view_as(w) for w, part in zip(self.weights, parts, strict=True)}
@@ -31,14 +31,14 @@ class _Piece:
 class LeftOvers:
     """The left-overs of one process. Those of an update count once it was made."""
 
-    def __init__(self, weights: Mapping[str, nn.Parameter]) -> None:
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
         self._names = {weight: name for name, weight in weights.items()}
-        self._loaded: dict[nn.Parameter, Tensor] = {}
+        self._loaded: dict[Tensor, Tensor] = {}
         self._pieces: dict[int, _Piece] = {}
         self._proposed: dict[int, _Piece] = {}
         self._spare: dict[int, Tensor] = {}
 
-    def of(self, bucket: int, weights: Sequence[nn.Parameter]) -> Tensor:
+    def of(self, bucket: int, weights: Sequence[Tensor]) -> Tensor:
         """Return what the last update left of these weights, which make up `bucket`."""
         piece = self._pieces.get(bucket)
         if piece is None or not _same(piece.weights, weights):
@@ -85,7 +85,7 @@ class LeftOvers:
             weights[name]: tensor.to(weights[name].device) for name, tensor in tensors.items()
         }
 
-    def _arrange(self, weights: Sequence[nn.Parameter]) -> _Piece:
+    def _arrange(self, weights: Sequence[Tensor]) -> _Piece:
         known = self._by_weight()
         size = padded(sum(weight.numel() for weight in weights))
         piece = _Piece(tuple(weights), torch.zeros(size, device=weights[0].device))
@@ -94,12 +94,12 @@ class LeftOvers:
                 view.copy_(known[weight])
         return piece
 
-    def _by_weight(self) -> dict[nn.Parameter, Tensor]:
+    def _by_weight(self) -> dict[Tensor, Tensor]:
         known = dict(self._loaded)
         for piece in self._pieces.values():
             known.update(piece.views())
         return known
 
 
-def _same(one: Sequence[nn.Parameter], other: Sequence[nn.Parameter]) -> bool:
+def _same(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
