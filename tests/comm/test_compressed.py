@@ -87,7 +87,7 @@ def test_what_rounding_drops_is_sent_later_and_all_have_the_same_bits(ranks, bit
     first, *others = ranks.run(sums_over_time, bits, bucket_mb)
     gradient, first_off, lost, left = first
     assert all(other[0] == gradient for other in others)
-    assert 0 < first_off < {16: 0.004, 8: 0.02, 4: 0.3}[bits]
+    assert 0 < first_off < {16: 0.0003, 8: 0.02, 4: 0.3}[bits]
     assert left > 0
     assert lost < 2e-6  # over five updates whose loss was scaled by 2, 4, … 32
 
@@ -173,9 +173,9 @@ def test_one_process_gets_all():
 
 
 def test_rows_are_added_in_their_order():
-    rows = torch.stack([pack(torch.full((256,), value), 32) for value in (1e8, -1e8, 1.0)])
+    rows = [pack(torch.full((256,), value), 32) for value in (1e8, -1e8, 1.0)]
     assert float(sum_of_rows(rows, 32)[0]) == 1.0
-    assert float(sum_of_rows(rows[[0, 2, 1]], 32)[0]) == 0.0
+    assert float(sum_of_rows([rows[0], rows[2], rows[1]], 32)[0]) == 0.0
 
 
 def attach_use_and_drop(comm):

@@ -71,8 +71,8 @@ class PackedSum:
         """Return the sum to come of `bucket` over all processes."""
         gradient = bucket.buffer()
         message = self._packed(gradient, bucket.index(), bucket.parameters())
-        rows = message.new_empty(self._size, message.numel())
-        work = dist.all_gather_into_tensor(rows, message, async_op=True)
+        rows = [torch.empty_like(message) for _ in range(self._size)]
+        work = dist.all_gather(rows, message, async_op=True)
         bits, count = self._bits, gradient.numel()
         return work.get_future().then(  # type: ignore[no-any-return]
             lambda _: sum_of_rows(rows, bits)[:count]
@@ -92,7 +92,7 @@ class PackedSum:
         return message
 
 
-def sum_of_rows(rows: Tensor, bits: Bits) -> Tensor:
+def sum_of_rows(rows: Sequence[Tensor], bits: Bits) -> Tensor:
     """Return the sum of the packed `rows`, added up in their order."""
     # Not multiplied and added in one operation: that rounds once where others round twice,
     # and not every processor has it.
