@@ -5,14 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
 from test_resume import STEPS, final_state, link_corpus, train_in_parts
 
-from support.tiny import tiny_settings
 from unisono.comm.solo import Solo
-from unisono.records.events import RolledBack, StepTaken
 from unisono.records.view import read_run
-from unisono.train.job import run_with
 
 pytestmark = pytest.mark.ranks
 
@@ -72,7 +70,6 @@ def test_left_overs_survive_a_change_of_size(ranks, corpus_home, tmp_path):
     ranks.run(train_in_parts, str(home), "run", [6], tables)
     before = everyones(exchange_state(home / "run", 6))
     assert any(value.any() for value in before.values())
-    # Two more processes than are there had a share in it, and one has none.
     path = home / "run" / "checkpoints" / "step-0000006"
     manifest = json.loads((path / "manifest.json").read_text())
     assert manifest["format"] == 2
@@ -96,23 +93,29 @@ def test_what_one_strategy_kept_does_not_disturb_another(ranks, corpus_home, tmp
     )
 
 
-def explode(comm, home):
-    settings = tiny_settings(
-        Path(home),
-        "run",
-        sync={"strategy": "compressed", "bits": 8},
-        schedule={"name": "constant", "peak": 10.0},
-        train={"max_steps": 45},
-        validation={"every_steps": 1000},
-        checkpoint={"every_steps": 1000},
+def go_back(comm, directory):
+    """Save between two updates, go back to there, then to the start; return all left-overs."""
+    model = new_model()
+    replica = Compressed(4, 0.002).attach(model, comm)
+    optimizer = torch.optim.SGD(model.parameters())
+    keeper = Keeper(
+        Path(directory), 2, comm, model, optimizer, Averages(), new_model, replica.memory
     )
-    events = list(run_with(comm, settings))
-    backs = [event.to_step for event in events if isinstance(event, RolledBack)]
-    return backs, [event.loss for event in events if isinstance(event, StepTaken)]
+    found = []
+    for step in (1, 2):
+        exchange(replica, comm.world.rank, step)
+        found.append(left_over(replica))
+        if step == 1:
+            keeper.save(Progress(step=1))
+    for safe in (1, 0):
+        keeper.roll_back(Progress(step=2, guard=Guard(safe=(safe, 0))))
+        found.append(left_over(replica))
+    return [numbers.numpy() for numbers in found]
 
 
-def test_a_run_that_diverges_goes_back_to_its_start(ranks, corpus_home, tmp_path):
-    home = link_corpus(corpus_home, tmp_path)
-    (backs, losses), *others = ranks.run(explode, str(home))
-    assert backs == [0]
-    assert all(other == (backs, losses) for other in others)
+def test_going_back_takes_the_left_overs_along(ranks, tmp_path):
+    for first, second, back, start in ranks.run(go_back, str(tmp_path)):
+        assert first.any()
+        assert (second != first).any()
+        np.testing.assert_array_equal(back, first)
+        assert not start.any()
