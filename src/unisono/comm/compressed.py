@@ -59,13 +59,7 @@ class PackedSum:
         return Kept(own={name + LEFT_OVER: tensor for name, tensor in left.items()})
 
     def load(self, kept: Kept) -> None:
-        self._left_overs.load(
-            {
-                name.removesuffix(LEFT_OVER): tensor
-                for name, tensor in kept.own.items()
-                if name.endswith(LEFT_OVER)
-            }
-        )
+        self._left_overs.load(left_overs_in(kept))
 
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """Return the sum to come of `bucket` over all processes."""
@@ -90,6 +84,15 @@ class PackedSum:
             wanted /= self._scale
         self._left_overs.propose(number, wanted)
         return message
+
+
+def left_overs_in(kept: Kept) -> dict[str, Tensor]:
+    """Return the left-overs of gradients among what was kept, by the name of the weight."""
+    return {
+        name.removesuffix(LEFT_OVER): tensor
+        for name, tensor in kept.own.items()
+        if name.endswith(LEFT_OVER)
+    }
 
 
 def sum_of_rows(rows: Sequence[Tensor], bits: Bits) -> Tensor:
