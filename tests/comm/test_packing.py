@@ -82,10 +82,7 @@ def test_numbers_too_small_for_a_factor_become_zeros_and_no_nonsense(bits):
 
 
 @given(
-    st.lists(
-        st.floats(width=32, allow_nan=False, min_value=-(2.0**127), max_value=2.0**127),
-        min_size=1,
-    ),
+    st.lists(st.floats(-(2.0**127), 2.0**127, width=32, allow_nan=False), min_size=1),
     st.sampled_from([8, 4]),
 )
 def test_finite_numbers_stay_finite_and_are_never_off_by_more_than_a_step(numbers, bits):

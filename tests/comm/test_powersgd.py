@@ -14,7 +14,7 @@ pytestmark = pytest.mark.ranks
 
 def sums_over_time(comm, bucket_mb):
     rank, size = comm.world.rank, comm.world.size
-    replica = PowerSgd(low_rank=2, warmup_steps=1, bucket_mb=bucket_mb).attach(
+    replica = PowerSgd(low_rank=1, warmup_steps=1, bucket_mb=bucket_mb).attach(
         new_model(), comm
     )
     sent, wanted, off = 0, 0, []
@@ -38,7 +38,7 @@ def test_exact_at_first_then_narrow_and_what_is_dropped_is_sent_later(ranks, buc
 
 
 def spoilt_exchanges(comm):
-    rank, replica = comm.world.rank, PowerSgd(2, 0, SMALL_BUCKETS).attach(new_model(), comm)
+    rank, replica = comm.world.rank, PowerSgd(1, 0, SMALL_BUCKETS).attach(new_model(), comm)
     exchange(replica, rank, 0, moved=False)
     exchange(replica, rank, 1)
     before, narrow = left_over(replica), replica.memory.state().shared
@@ -65,8 +65,8 @@ def test_a_number_that_is_not_finite_reaches_all_and_leaves_no_trace(ranks):
 
 def carry_over(comm):
     rank = comm.world.rank
-    one, other = (PowerSgd(2, 1, SMALL_BUCKETS).attach(new_model(), comm) for _ in range(2))
-    cut_otherwise = PowerSgd(2, 1, 25.0).attach(new_model(), comm)
+    one, other = (PowerSgd(1, 1, SMALL_BUCKETS).attach(new_model(), comm) for _ in range(2))
+    cut_otherwise = PowerSgd(1, 1, 25.0).attach(new_model(), comm)
     for replica in (one, other, cut_otherwise):
         exchange(replica, rank, 0, moved=False)
     for step in (1, 2, 3):

@@ -191,9 +191,11 @@ def test_no_table_whatever_makes_anything_but_settings_or_a_clear_error(table):
         assert "run.toml" in error.where
 
 
-def test_a_strategy_that_would_never_begin_is_refused(tmp_path):
-    too_late = {"sync": {"strategy": "powersgd", "warmup_steps": 12}}
+def test_a_strategy_that_would_never_begin_is_refused():
+    def sync(steps):
+        return {**LEAST, "sync": {"strategy": "powersgd", "warmup_steps": steps}}
+
     with pytest.raises(ConfigError, match="`powersgd` would never begin") as caught:
-        tiny_settings(tmp_path, **too_late)
+        resolve(sync(10), where="test")
     assert "warmup_steps" in caught.value.where
-    assert tiny_settings(tmp_path, sync={**too_late["sync"], "warmup_steps": 11})
+    assert resolve(sync(9), where="test")
