@@ -189,3 +189,13 @@ def test_no_table_whatever_makes_anything_but_settings_or_a_clear_error(table):
     except ConfigError as error:
         assert error.what
         assert "run.toml" in error.where
+
+
+def test_a_strategy_that_would_never_begin_is_refused():
+    def sync(steps):
+        return {**LEAST, "sync": {"strategy": "powersgd", "warmup_steps": steps}}
+
+    with pytest.raises(ConfigError, match="`powersgd` would never begin") as caught:
+        resolve(sync(10), where="test")
+    assert "warmup_steps" in caught.value.where
+    assert resolve(sync(9), where="test")

@@ -32,7 +32,7 @@ def test_bytes_by_hand():
     assert hierarchical(100, nodes=1) == 0
     assert packed_bytes(512, bits=8) == 512 + 2 * 4
     assert packed_bytes(513, bits=4) == 256.5 + 3 * 4
-    assert packed_bytes(100, bits=16) == 200
+    assert packed_bytes(100, bits=16) == 200 + 4
     assert gathered(100.0, ranks=4) == 300
     assert gathered(100.0, ranks=1) == 0
 

@@ -11,7 +11,10 @@ class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Within `lost_after` a process that is dead, stopped or out of reach is named everywhere.
     """
 
-    strategy: Literal["ddp", "all_reduce"] = "ddp"
+    strategy: Literal["ddp", "all_reduce", "compressed", "powersgd"] = "ddp"
+    bits: Literal[4, 8, 16] = 8
+    low_rank: Annotated[int, msgspec.Meta(ge=1)] = 4
+    warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 1000
     bucket_mb: Annotated[float, msgspec.Meta(gt=0)] = 25.0
     timeout: str = "5 min"
     start_timeout: str = "5 min"

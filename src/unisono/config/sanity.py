@@ -28,6 +28,7 @@ def check_training(settings: Settings, *, where: str) -> None:
     _check_batching(settings, where)
     _check_schedule(settings, where)
     _check_times(settings, where)
+    _check_sync(settings, where)
     if settings.validation.best == "bleu" and not settings.validation.bleu:
         raise ConfigError(
             "the best checkpoint cannot be chosen by BLEU while `bleu = false`",
@@ -143,6 +144,17 @@ def _check_times(settings: Settings, where: str) -> None:
     for name, text in msgspec.structs.asdict(settings.limits).items():
         if text:
             seconds_of(text, where=f"{where} [limits] {name}")
+
+
+def _check_sync(settings: Settings, where: str) -> None:
+    sync, last = settings.sync, settings.train.max_steps
+    if sync.strategy == "powersgd" and last and sync.warmup_steps >= last:
+        raise ConfigError(
+            f"`powersgd` would never begin: the first {sync.warmup_steps} updates are exact, "
+            f"and the run ends after {last}",
+            where=f"{where} [sync] warmup_steps",
+            fix=f'set `warmup_steps = {last // 10}`, or `strategy = "ddp"`',
+        )
 
 
 def _check_batching(settings: Settings, where: str) -> None:

@@ -29,7 +29,7 @@ class Exchange:
 
 def packed_bytes(numbers: int, bits: int, block: int = BLOCK) -> float:
     """Return the size of `numbers` in `bits` bits each, with one factor for every block."""
-    if bits >= 16:
+    if bits >= 32:
         return numbers * bits / 8
     blocks = -(-numbers // block)
     return (numbers * bits + blocks * SCALE_BITS) / 8

@@ -165,9 +165,11 @@ def build_session(
     averages = Averages(model.named_parameters(), settings.train.average)
     keep = settings.checkpoint.keep
     fresh = partial(_fresh_model, settings, corpus)
-    keeper = Keeper(directory.checkpoints, keep, comm, model, optimizer, averages, fresh)
+    replica = strategy.attach(model, comm)
+    where, memory = directory.checkpoints, replica.memory
+    keeper = Keeper(where, keep, comm, model, optimizer, averages, fresh, memory)
     parts = Parts(
-        replica=strategy.attach(model, comm),
+        replica=replica,
         comm=comm,
         optimizer=optimizer,
         schedule=settings.schedule,
