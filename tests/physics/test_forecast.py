@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from unisono.physics.forecast import forecast, rounds_of
-from unisono.physics.measured import Job, Measured, OneWay, Process, Sum, Update
+from unisono.physics.measured import Job, Measured, OneWay, Packing, Process, Sum, Update
 from unisono.physics.ring import ring_bytes
 
 MB = 1_000_000
@@ -158,3 +158,34 @@ def test_the_smallest_time_of_a_sum_is_that_of_the_wire():
     waited = process(1, sums=(Sum(4 * MB, 9.0, 0.0),) * 5)
     found = rounds_of(Measured(job=JOB, processes=(process(0), waited)))[0]
     assert found.link == late.link
+
+
+def configured(strategy, bits=8, **changes):
+    job = msgspec.structs.replace(JOB, strategy=strategy, bits=bits)
+    return forecast(msgspec.structs.replace(two(**changes), job=job))
+
+
+def test_what_is_configured_is_what_is_judged():
+    assert configured("compressed", 4).chosen.exchange.name == "4-bit"
+    assert configured("ddp", 4).chosen.exchange.name == "ddp"
+    plain = configured("all_reduce").chosen
+    assert plain.exchange.name == "all_reduce"
+    assert plain.step.hidden == 0
+    assert plain.step.seconds > configured("ddp").chosen.step.seconds
+
+
+def test_auto_is_judged_by_what_it_will_choose():
+    found = configured("auto", rate=100 * MB)
+    assert found.chosen == found.advised
+    assert found.chosen.exchange.strategy == "compressed"
+    assert found.stop == ""
+
+
+def test_packing_takes_time_of_the_processor_that_computes():
+    packings = tuple(Packing(bits, 2e-9, 1e-9) for bits in (16, 8, 4))
+    cheap = two(rate=10_000 * MB, device="cpu", busy=1e-9)
+    dear = msgspec.structs.replace(cheap, packings=packings)
+    # Each of ten million numbers is packed once and unpacked three times on two processes.
+    before, after = (forecast(one).ways[2].step.seconds for one in (cheap, dear))
+    assert after - before == pytest.approx(10 * MB * 5e-9, rel=0.02)
+    assert forecast(dear).ways[0].step == forecast(cheap).ways[0].step

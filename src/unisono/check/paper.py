@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from unisono.models.settings import TransformerSettings
 from unisono.models.size import parameter_count, training_flops
 from unisono.physics.bill import Bill, bill_for, should_stop
-from unisono.physics.cluster import Cluster, choices, step_on
+from unisono.physics.cluster import AVAILABLE, Cluster, choices, step_on
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
 from unisono.physics.step import Work
 
 OPTIMIZER_SHARE = 0.02  # of the computing; assumed, like the share of a device's peak
-AVAILABLE = frozenset({"ddp"})  # the others are on paper only, until `train` can do them
 HIDDEN = 0.05  # waiting less than this is hardly worth a change
 
 
@@ -62,7 +61,7 @@ class Line:
     @property
     def available(self) -> bool:
         """Return whether `train` can do it."""
-        return self.exchange.name in AVAILABLE
+        return self.exchange.strategy in AVAILABLE
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Within `lost_after` a process that is dead, stopped or out of reach is named everywhere.
     """
 
-    strategy: Literal["ddp", "all_reduce", "compressed", "powersgd"] = "ddp"
+    strategy: Literal["ddp", "all_reduce", "compressed", "powersgd", "auto"] = "ddp"
     bits: Literal[4, 8, 16] = 8
     low_rank: Annotated[int, msgspec.Meta(ge=1)] = 4
     warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 1000

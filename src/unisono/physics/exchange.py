@@ -26,6 +26,11 @@ class Exchange:
     exact: bool = True
     bits: int = 32
 
+    @property
+    def strategy(self) -> str:
+        """Return what `sync.strategy` calls it."""
+        return "diloco" if self.behind else "ddp" if self.bits == 32 else "compressed"
+
 
 def packed_bytes(numbers: int, bits: int, block: int = BLOCK) -> float:
     """Return the size of `numbers` in `bits` bits each, with one factor for every block."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from unisono.physics.bill import MUCH, SECONDS_PER_HOUR
-from unisono.physics.cluster import Cluster, choices, exact_exchange, step_on
+from unisono.physics.cluster import AVAILABLE, Cluster, choices, exact_exchange, step_on
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
-from unisono.physics.measured import Measured, Process, Update
+from unisono.physics.measured import Job, Measured, Process, Update
 from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
 from unisono.physics.step import Step, Work
 
@@ -19,6 +19,7 @@ NINETY = 1.645  # standard deviations that hold 90 % of a normal distribution
 SIGMA = 1.4826  # of a normal distribution, in median deviations
 HIDDEN = 0.05  # waiting less than this is hardly worth a change
 FADED = 0.8  # a stream whose rate ends below this share of its beginning has used up credit
+AUTO, NOT_OVERLAPPED = "auto", "all_reduce"  # as `sync.strategy` calls them
 FULL = 0.9  # of the memory
 UNEVEN = 0.7  # a direction this much slower than the other is worth telling
 SLOWER = 1.15  # a machine that takes this much longer than the fastest
@@ -85,9 +86,12 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
     alone = _way(measured, rounds, 1, exact_exchange(size, cluster.alone()), price)
     ways = [
         _way(measured, rounds, cluster.nodes, exchange, price, alone)
-        for exchange in choices(size, cluster, work)
+        for exchange in _exchanges(measured, cluster, work)
     ]
-    chosen = next((way for way in ways if way.exchange.name == measured.job.strategy), ways[0])
+    advised = _advised(ways, alone)
+    chosen = next((way for way in ways if _is_configured(way, measured.job)), ways[0])
+    if measured.job.strategy == AUTO:
+        chosen = advised if advised in ways else max(_able(ways), key=lambda way: way.speedup)
     return Forecast(
         measured=measured,
         work=work,
@@ -95,9 +99,16 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
         ways=tuple(ways),
         alone=alone,
         chosen=chosen,
-        advised=_advised(ways, alone),
+        advised=advised,
         notes=tuple(_notes(measured)),
     )
+
+
+def _exchanges(measured: Measured, cluster: Cluster, work: Work) -> list[Exchange]:
+    exact, *others = choices(measured.job.parameters, cluster, work)
+    if measured.job.strategy == NOT_OVERLAPPED:
+        exact = replace(exact, name=NOT_OVERLAPPED, overlaps=False)
+    return [exact, *others]
 
 
 def rounds_of(measured: Measured) -> list[Round]:
@@ -208,10 +219,23 @@ def _why_not(way: Way) -> str:
     return ""
 
 
+def _is_configured(way: Way, job: Job) -> bool:
+    exchange = way.exchange
+    if exchange.strategy == "compressed":
+        return job.strategy == "compressed" and exchange.bits == job.bits
+    return exchange.strategy == job.strategy
+
+
+def _able(ways: Sequence[Way]) -> list[Way]:
+    """Return those ways that `train` can go."""
+    return [way for way in ways if way.exchange.strategy in AVAILABLE]
+
+
 def _advised(ways: Sequence[Way], alone: Way) -> Way:
     """Return the least drastic way that hides the exchange and is faster than one machine."""
-    hidden = [way for way in ways if way.step.waiting < HIDDEN and not way.stop]
-    best = max((*ways, alone), key=lambda way: way.speedup)
+    able = _able(ways)
+    hidden = [way for way in able if way.step.waiting < HIDDEN and not way.stop]
+    best = max((*able, alone), key=lambda way: way.speedup)
     return hidden[0] if hidden else best
 
 

@@ -72,7 +72,8 @@ class Job(msgspec.Struct, frozen=True):
     checkpoints: int
     tail: float = 1.0
     bucket_mb: float = 25.0
-    strategy: str = ""
+    strategy: str = "ddp"
+    bits: int = 32
 
 
 class Measured(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ import torch
 from unisono.comm.join import join
 from unisono.comm.link_probe import latency, one_way_rates, sum_of, sustained
 from unisono.comm.lost import how_contact_was_lost
+from unisono.comm.packing_probe import packing_costs
 from unisono.comm.protocol import Comm, Strategy, World
 from unisono.comm.strategies import strategy_of
 from unisono.comm.together import all_or_none
@@ -30,11 +32,12 @@ from unisono.errors import LostError
 from unisono.models.transformer import TransformerModel
 from unisono.physics.measured import Job, Measured, OneWay, Process, Sum, Update
 from unisono.records.events import Saved
+from unisono.train.build import build_session
 from unisono.train.claim import check_made_as_told
-from unisono.train.job import build_session, same_everywhere
 from unisono.train.loop import Session
 from unisono.train.memory import keep_freed_memory
 from unisono.train.progress import Progress
+from unisono.train.sameness import same_everywhere
 from unisono.train.signals import Signals
 from unisono.train.trial import NotExchanged, Trial
 from unisono.units import seconds_of
@@ -74,9 +77,17 @@ def run_rehearsal(
 
 
 def rehearse(
-    comm: Comm, settings: Settings, seconds: float = SECONDS, tell: Tell = say_nothing
+    comm: Comm,
+    settings: Settings,
+    seconds: float = SECONDS,
+    tell: Tell = say_nothing,
+    *,
+    whole: bool = True,
 ) -> Measured:
-    """Return what the run of `settings` would do with the processes of `comm`."""
+    """Return what the run of `settings` would do with the processes of `comm`.
+
+    Without the `whole`, only updates and their exchange are measured.
+    """
     began = time.perf_counter()
     corpus = all_or_none(
         comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
@@ -93,11 +104,12 @@ def rehearse(
         with closing(Trial(session)) as trial:
             tell("measuring the network, then computing and network in turns")
             pairs, pulses, ping = _network(comm, seconds * STREAM_SHARE)
+            packings = [] if comm.world.size == 1 else packing_costs(comm)
             updates, sums = _turns(comm, trial, model, began + seconds)
-            tell("measuring an evaluation, a checkpoint and the data")
-            loader = trial.loader_seconds()
-            evaluation = trial.evaluation_seconds(model)
-            saved = session.keeper.save(Progress())
+            beside = _Beside()
+            if whole:
+                tell("measuring an evaluation, a checkpoint and the data")
+                beside = _beside(session, trial, model)
             job = _job(settings, session, trial, model)
         mine = _process(settings, comm, updates, sums)
     told = comm.gather_bytes(msgspec.json.encode(mine))
@@ -107,12 +119,33 @@ def rehearse(
         pairs=tuple(pairs),
         pulses=tuple(pulses),
         latency=ping,
-        loader_seconds=_worst(comm, loader),
-        evaluation_seconds=_worst(comm, evaluation),
-        checkpoint_seconds=saved.seconds if isinstance(saved, Saved) else 0.0,
-        checkpoint_bytes=saved.bytes if isinstance(saved, Saved) else 0,
+        packings=tuple(packings),
+        loader_seconds=beside.loader,
+        evaluation_seconds=beside.evaluation,
+        checkpoint_seconds=beside.checkpoint,
+        checkpoint_bytes=beside.checkpoint_bytes,
         seconds=time.perf_counter() - began,
     )
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """Seconds of what a run does besides its updates."""
+
+    loader: float = 0.0
+    evaluation: float = 0.0
+    checkpoint: float = 0.0
+    checkpoint_bytes: int = 0
+
+
+def _beside(session: Session, trial: Trial, model: TransformerModel) -> _Beside:
+    comm = session.parts.comm
+    loader = _worst(comm, trial.loader_seconds())
+    evaluation = _worst(comm, trial.evaluation_seconds(model))
+    saved = session.keeper.save(Progress())
+    if not isinstance(saved, Saved):
+        return _Beside(loader, evaluation)
+    return _Beside(loader, evaluation, saved.seconds, saved.bytes)
 
 
 def _scratch(settings: Settings, comm: Comm) -> "tempfile.TemporaryDirectory[str]":
@@ -173,6 +206,7 @@ def _job(settings: Settings, session: Session, trial: Trial, model: TransformerM
         tail=count / sum(trial.batches),
         bucket_mb=settings.sync.bucket_mb,
         strategy=settings.sync.strategy,
+        bits=settings.sync.bits,
     )
 
 
