@@ -26,6 +26,7 @@ KEEPING = {
     "8 bits": {"strategy": "compressed", "bits": 8},
     "4 bits": {"strategy": "compressed", "bits": 4},
     "powersgd": {"strategy": "powersgd", "low_rank": 2, "warmup_steps": 2},
+    "diloco": {"strategy": "diloco", "bits": 4, "local_steps": 3, "warmup_steps": 2},
 }
 
 
@@ -42,7 +43,7 @@ def exchange_state(run, step=STEPS):
 def test_continued_is_never_stopped_to_the_last_bit(ranks, corpus_home, tmp_path, keeping):
     home, tables = link_corpus(corpus_home, tmp_path), {"sync": {**COMMON, **KEEPING[keeping]}}
     ranks.run(train_in_parts, str(home), "whole", [STEPS], tables)
-    ranks.run(train_in_parts, str(home), "parts", [3, 7, STEPS], tables)
+    ranks.run(train_in_parts, str(home), "parts", [4, 5, 8, STEPS], tables)
     one, other = final_state(home / "whole"), final_state(home / "parts")
     one["exchange"], other["exchange"] = (
         exchange_state(home / "whole"),
