@@ -5,6 +5,7 @@ import torch
 
 from support.exchanges import SMALL_BUCKETS, batch_of, exact_gradients, loss_of, new_model
 from unisono.comm.diloco import Diloco
+from unisono.comm.memory import collect, deal
 from unisono.comm.solo import Solo
 from unisono.errors import ConfigError
 from unisono.stopwatch import Stopwatch
@@ -61,16 +62,15 @@ def test_agreeing_after_every_update_in_full_is_plain_sgd(ranks):
     torch.testing.assert_close(
         torch.tensor(first[0]), exact_run(ranks.size, 5), rtol=2e-5, atol=2e-6
     )
-    exact_run_losses = sum(losses[0] for _, losses in (first, *others))
-    whole = sum(float(loss_of(new_model(), batch_of(r, 1))) for r in range(ranks.size))
-    assert exact_run_losses == pytest.approx(whole, rel=1e-5)
+    whole = sum(loss_of(new_model(), batch_of(r, 1)).item() for r in range(ranks.size))
+    assert sum(losses[0] for _, losses in (first, *others)) == pytest.approx(whole, rel=1e-5)
 
 
-def by_brute_force(comm, bits, momentum, rate, local_steps):
-    """Return the weights after three rounds, and those that every process keeps a list of."""
+def by_brute_force(comm, momentum, rate, local_steps=3):
+    """Return how far three rounds end from what one process makes of all batches."""
     rank, size = comm.world.rank, comm.world.size
     settings = {"outer_momentum": momentum, "outer_rate": rate, "local_steps": local_steps}
-    replica = attach(comm, bits=bits, waits=True, **settings)
+    replica = attach(comm, waits=True, fragments=1, **settings)
     twins = [new_model() for _ in range(size)]
     anchor, past = row_of(new_model()), 0
     for step in range(1, 3 * local_steps + 1):
@@ -93,20 +93,10 @@ def by_brute_force(comm, bits, momentum, rate, local_steps):
 @pytest.mark.ranks
 @pytest.mark.parametrize(("momentum", "rate"), [(0.0, 1.0), (0.5, 0.7)])
 def test_rounds_of_one_fragment_are_nesterovs_steps_on_the_mean_difference(
-    ranks, monkeypatch, momentum, rate
+    ranks, momentum, rate
 ):
-    for off, size in ranks.run(with_one_fragment, momentum, rate):
+    for off, size in ranks.run(by_brute_force, momentum, rate):
         assert off < 1e-5 * size
-
-
-def with_one_fragment(comm, momentum, rate):
-    import unisono.comm.fragments as fragments
-
-    before, fragments.MOST_FRAGMENTS = fragments.MOST_FRAGMENTS, 1
-    try:
-        return by_brute_force(comm, 32, momentum, rate, 3)
-    finally:
-        fragments.MOST_FRAGMENTS = before
 
 
 def apart_and_together(comm, bits):
@@ -164,3 +154,30 @@ def test_what_rounding_dropped_is_in_the_weights_all_agree_on(ranks):
 def test_one_process_has_nobody_to_agree_with():
     with pytest.raises(ConfigError, match="diloco with one process is a no-op"):
         Diloco().attach(new_model(), Solo())
+
+
+def go_on(comm, momentum):
+    """Save what is kept after agreeing, load it elsewhere, and go on in both."""
+    rank = comm.world.rank
+    one, other = (
+        attach(comm, bits=8, local_steps=2, outer_momentum=momentum) for _ in range(2)
+    )
+    for step in range(1, 6):
+        update(one, rank, step)
+    one.memory.agree([])
+    kept = deal(comm, collect(comm, one.memory.state()))
+    update(other, rank, 1)  # a fragment is on its way when it goes back
+    update(other, rank, 2)
+    other.module.load_state_dict(one.module.state_dict())
+    other.memory.load(kept)
+    for step in range(6, 10):
+        update(one, rank, step)
+        update(other, rank, step)
+    return torch.equal(row_of(one.module), row_of(other.module)), len(kept.shared)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_all_it_keeps_is_saved(ranks, momentum):
+    weights = len(list(new_model().parameters()))
+    assert ranks.run(go_on, momentum) == [(True, weights if momentum else 0)] * ranks.size

@@ -67,9 +67,7 @@ class PackedSum(NeverApart):
         gradient = bucket.buffer()
         underway = self._underway(gradient, bucket.index(), bucket.parameters())
         count = gradient.numel()
-        return underway.work.get_future().then(  # type: ignore[no-any-return]
-            lambda _: underway.sum()[:count]
-        )
+        return underway.work.get_future().then(lambda _: underway.sum()[:count])
 
     def _underway(self, gradient: Tensor, number: int, weights: Sequence[Tensor]) -> Underway:
         # Left-overs are those of the gradient itself, whatever this update's scale.

@@ -29,7 +29,7 @@ from unisono.stopwatch import Stopwatch
 
 @dataclass(frozen=True)
 class Diloco:
-    """Agree on all weights once in `local_steps` updates; see the module.
+    """Agree on all weights once in `local_steps` updates, in at most so many `fragments`.
 
     Updates up to `warmup_steps` and after `last_local_step` (0 is none) are exact. With
     `waits`, nothing is computed while a fragment is on its way.
@@ -38,6 +38,7 @@ class Diloco:
     exact: ClassVar[bool] = False
 
     local_steps: int = 8
+    fragments: int = 8
     warmup_steps: int = 1000
     last_local_step: int = 0
     outer_rate: float = 1.0
@@ -48,18 +49,23 @@ class Diloco:
     waits: bool = False
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
-        if comm.world.size == 1:
-            raise ConfigError(
-                "diloco with one process is a no-op: there is nobody to agree with",
-                where="sync.strategy",
-                fix='set `strategy = "ddp"`, or start more processes',
-            )
+        check_company(comm.world.size)
         return LocalReplica(model, comm, self)
 
     def is_local(self, step: int) -> bool:
         """Whether processes make update `step` each for itself."""
         over = bool(self.last_local_step) and step > self.last_local_step
         return step > self.warmup_steps and not over
+
+
+def check_company(size: int) -> None:
+    """Raise an error if there is only one process."""
+    if size == 1:
+        raise ConfigError(
+            "diloco with one process is a no-op: there is nobody to agree with",
+            where="sync.strategy",
+            fix='set `strategy = "ddp"`, or start more processes',
+        )
 
 
 class LocalReplica:

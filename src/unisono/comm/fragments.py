@@ -1,9 +1,7 @@
-"""The weights of a model as one row of numbers, cut into pieces of one size, and their turns."""
+"""The weights of a model as one row of numbers, cut into equal pieces that take turns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-MOST_FRAGMENTS = 8  # one of eight is on its way at any time; more would only be more messages
 
 
 @dataclass(frozen=True)
@@ -31,17 +29,12 @@ def fragments_of(sizes: Sequence[int], count: int) -> list[list[Slice]]:
     return fragments
 
 
-def fragment_count(local_steps: int) -> int:
-    """Return how many fragments take their turns within `local_steps` updates."""
-    return min(local_steps, MOST_FRAGMENTS)
-
-
-def turn(local_step: int, local_steps: int) -> int | None:
+def turn(local_step: int, local_steps: int, count: int) -> int | None:
     """Return the fragment to be sent after local update number `local_step`, if any.
 
-    Each has its turn once in `local_steps` updates, at equal distances.
+    Each of `count` has its turn once in `local_steps` updates, at equal distances.
     """
-    count, place = fragment_count(local_steps), (local_step - 1) % local_steps
+    place = (local_step - 1) % local_steps
     for number in range(count):
         if place == (number + 1) * local_steps // count - 1:
             return number

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from unisono.comm.fragments import Slice, fragment_count, fragments_of, turn
+from unisono.comm.fragments import Slice, fragments_of, turn
 from unisono.comm.packing import padded
 from unisono.comm.rows import Messenger, Underway
 
@@ -21,6 +21,8 @@ class OuterSettings(Protocol):
 
     @property
     def local_steps(self) -> int: ...
+    @property
+    def fragments(self) -> int: ...
     @property
     def outer_rate(self) -> float: ...
     @property
@@ -58,7 +60,7 @@ class Outer:
         self._sent: _Sent | None = None
         rows = [weight.detach() for weight in weights.values()]
         pasts = [momenta.get(n, torch.zeros_like(w)) for n, w in weights.items()]
-        count = fragment_count(settings.local_steps)
+        count = min(settings.local_steps, settings.fragments)
         self._fragments = [
             _Fragment(
                 slices=slices,
@@ -72,7 +74,7 @@ class Outer:
     @torch.no_grad()
     def take_turn(self, local_step: int) -> None:
         """Send the fragment whose turn it is after this update, and end the one before."""
-        number = turn(local_step, self._settings.local_steps)
+        number = turn(local_step, self._settings.local_steps, len(self._fragments))
         if number is None:
             return
         self._land()

@@ -3,7 +3,7 @@
 from unisono.comm.all_reduce import AllReduce
 from unisono.comm.compressed import Compressed
 from unisono.comm.ddp import Ddp
-from unisono.comm.diloco import Diloco
+from unisono.comm.diloco import Diloco, check_company
 from unisono.comm.powersgd import PowerSgd
 from unisono.comm.protocol import Strategy
 from unisono.comm.settings import Sync
@@ -19,7 +19,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 
 
 def strategy_of(sync: Sync, max_steps: int = 0) -> Strategy:
-    """Return the strategy that the settings ask for, in a run of `max_steps` (0 is no limit)."""
+    """Return the strategy that the settings ask for; with 0 `max_steps` the end is open."""
     made: dict[str, Strategy] = {
         "ddp": Ddp(sync.bucket_mb),
         "all_reduce": AllReduce(),
@@ -37,3 +37,16 @@ def strategy_of(sync: Sync, max_steps: int = 0) -> Strategy:
         ),
     }
     return made[sync.strategy]
+
+
+def check_strategy(sync: Sync, size: int) -> None:
+    """Raise a ConfigError if the strategy cannot work with `size` processes."""
+    if sync.strategy == "diloco":
+        check_company(size)
+
+
+def idle_strategy(sync: Sync, size: int) -> str:
+    """Return in words that the strategy changes nothing on `size` processes, or ""."""
+    if size > 1 or STRATEGIES[sync.strategy].exact:
+        return ""
+    return f'with one process nothing is exchanged: strategy "{sync.strategy}" is a no-op'

@@ -20,7 +20,7 @@ from unisono.comm.all_reduce import AllReduce
 from unisono.comm.join import join
 from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.protocol import Comm, Strategy
-from unisono.comm.strategies import strategy_of
+from unisono.comm.strategies import check_strategy, idle_strategy, strategy_of
 from unisono.comm.together import all_or_none, check_same
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
@@ -90,6 +90,7 @@ def run_with(
         comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
     )
     check_same(comm, _facts(settings, corpus))
+    all_or_none(comm, lambda: check_strategy(settings.sync, comm.world.size))
     all_or_none(comm, lambda: check_precision(_precision(settings, comm)))
     all_or_none(comm, lambda: check_compiler(_compiling(settings), comm.world.device))
     all_or_none(comm, lambda: _respelling(settings, corpus))  # refused here, if at all
@@ -127,8 +128,9 @@ def _events(
     started = _started(session, found, model)
     yield msgspec.structs.replace(started, sources=mixture(corpus.manifest, session.stream))
     uneven = uneven_shares(settings.batching, comm.world.size)
+    idle = idle_strategy(settings.sync, comm.world.size)
     odd = comm.world.warnings
-    for trouble in (*odd, *found.troubles, *([uneven] if uneven else [])):
+    for trouble in filter(None, (*odd, *found.troubles, uneven, idle)):
         yield Warned(time=time.time(), step=found.progress.step, message=trouble)
     with session.examiner.compiling.paused():
         nothing = nothing_to_learn().to(_device(comm))
