@@ -27,10 +27,15 @@ pytestmark = [pytest.mark.ranks, pytest.mark.parametrize("ranks", [2], indirect=
 
 COMMON = {"bucket_mb": 0.005, "check_weights_every_steps": 1}
 KEEPING = {
-    "8 bits": {"strategy": "compressed", "bits": 8},
     "4 bits": {"strategy": "compressed", "bits": 4},
     "powersgd": {"strategy": "powersgd", "low_rank": 2, "warmup_steps": 2},
-    "diloco": {"strategy": "diloco", "bits": 4, "local_steps": 3, "warmup_steps": 2},
+    "diloco": {
+        "strategy": "diloco",
+        "bits": 4,
+        "local_steps": 3,
+        "warmup_steps": 2,
+        "outer_momentum": 0.3,
+    },
 }
 
 
