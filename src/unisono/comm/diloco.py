@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from unisono.comm.all_reduce import SummedReplica
 from unisono.comm.ddp import DdpReplica
-from unisono.comm.laned import replica_alone
 from unisono.comm.outer import Outer
 from unisono.comm.packing import Bits
 from unisono.comm.protocol import Comm, Kept, LossOf, Memory, Replica, World
@@ -74,7 +74,7 @@ class LocalReplica:
     def __init__(self, model: nn.Module, comm: Comm, settings: Diloco) -> None:
         self.module, self._size = model, comm.world.size
         self._together = DdpReplica(model, comm, settings.bucket_mb)
-        self._alone = replica_alone(model, Solo(World(device=comm.world.device)))
+        self._alone = SummedReplica(model, Solo(World(device=comm.world.device)))
         self._rounds = Rounds(model, comm, settings)
 
     @property
