@@ -15,10 +15,11 @@ from support.exchanges import (
     loss_of,
     new_model,
 )
-from unisono.comm.compressed import Compressed, sum_of_rows
+from unisono.comm.compressed import Compressed
 from unisono.comm.memory import collect, deal
 from unisono.comm.packing import pack
 from unisono.comm.protocol import Kept
+from unisono.comm.rows import sum_of_rows
 from unisono.comm.solo import Solo
 from unisono.stopwatch import Stopwatch
 

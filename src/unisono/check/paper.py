@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from unisono.models.settings import TransformerSettings
 from unisono.models.size import parameter_count, training_flops
 from unisono.physics.bill import Bill, bill_for, should_stop
-from unisono.physics.cluster import AVAILABLE, Cluster, choices, step_on
+from unisono.physics.cluster import Cluster, choices, step_on
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
 from unisono.physics.step import Work
@@ -58,11 +58,6 @@ class Line:
     speedup: float
     warning: str
 
-    @property
-    def available(self) -> bool:
-        """Return whether `train` can do it."""
-        return self.exchange.strategy in AVAILABLE
-
 
 @dataclass(frozen=True)
 class Outlook:
@@ -79,9 +74,8 @@ class Outlook:
     @property
     def advised(self) -> Line:
         """Return the least drastic way that hides the exchange, or the fastest if none does."""
-        lines = [line for line in self.lines if line.available]
-        hidden = [line for line in lines if line.bill.step.waiting < HIDDEN]
-        return hidden[0] if hidden else max(lines, key=lambda line: line.speedup)
+        hidden = [line for line in self.lines if line.bill.step.waiting < HIDDEN]
+        return hidden[0] if hidden else max(self.lines, key=lambda line: line.speedup)
 
 
 def outlooks(job: Job, nodes: Sequence[int], devices: int, link: Link) -> list[Outlook]:

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 
 from unisono.comm.ddp import DdpReplica
 from unisono.comm.laned import replica_alone
 from unisono.comm.left_overs import LeftOvers
-from unisono.comm.packing import Bits, pack, unpack
+from unisono.comm.memory import NeverApart
+from unisono.comm.packing import Bits
 from unisono.comm.protocol import Comm, Kept, Replica
+from unisono.comm.rows import Messenger, Underway
 from unisono.stopwatch import Stopwatch
 
 LEFT_OVER = "/gradient_left_over"
@@ -40,12 +41,12 @@ class Compressed:
         return DdpReplica(model, comm, self.bucket_mb, packed.send, packed)
 
 
-class PackedSum:
+class PackedSum(NeverApart):
     """Sums buckets over all processes by sending them packed; keeps what that dropped."""
 
     def __init__(self, model: nn.Module, size: int, bits: Bits) -> None:
         weights = {name: w for name, w in model.named_parameters() if w.requires_grad}
-        self._size, self._bits, self._scale = size, bits, 1.0
+        self._messenger, self._scale = Messenger(size, bits), 1.0
         self._left_overs = LeftOvers(weights)
 
     def begin(self, step: int, scale: float) -> None:
@@ -64,26 +65,21 @@ class PackedSum:
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """Return the sum to come of `bucket` over all processes."""
         gradient = bucket.buffer()
-        message = self._packed(gradient, bucket.index(), bucket.parameters())
-        rows = [torch.empty_like(message) for _ in range(self._size)]
-        work = dist.all_gather(rows, message, async_op=True)
-        bits, count = self._bits, gradient.numel()
-        return work.get_future().then(  # type: ignore[no-any-return]
-            lambda _: sum_of_rows(rows, bits)[:count]
-        )
+        underway = self._underway(gradient, bucket.index(), bucket.parameters())
+        count = gradient.numel()
+        return underway.work.get_future().then(lambda _: underway.sum()[:count])
 
-    def _packed(self, gradient: Tensor, number: int, weights: Sequence[Tensor]) -> Tensor:
+    def _underway(self, gradient: Tensor, number: int, weights: Sequence[Tensor]) -> Underway:
         # Left-overs are those of the gradient itself, whatever this update's scale.
         left = self._left_overs.of(number, weights)
         wanted, count = self._left_overs.spare(number), gradient.numel()
         torch.add(gradient, left[:count], alpha=self._scale, out=wanted[:count])
         wanted[count:] = 0.0
-        message = pack(wanted, self._bits)
-        wanted -= unpack(message, self._bits)
+        underway, dropped = self._messenger.send(wanted)
         if self._scale != 1.0:
-            wanted /= self._scale
-        self._left_overs.propose(number, wanted)
-        return message
+            dropped /= self._scale
+        self._left_overs.propose(number, dropped)
+        return underway
 
 
 def left_overs_in(kept: Kept) -> dict[str, Tensor]:
@@ -93,13 +89,3 @@ def left_overs_in(kept: Kept) -> dict[str, Tensor]:
         for name, tensor in kept.own.items()
         if name.endswith(LEFT_OVER)
     }
-
-
-def sum_of_rows(rows: Sequence[Tensor], bits: Bits) -> Tensor:
-    """Return the sum of the packed `rows`, added up in their order."""
-    # Not multiplied and added in one operation: that rounds once where others round twice,
-    # and not every processor has it.
-    total = unpack(rows[0], bits)
-    for row in rows[1:]:
-        total += unpack(row, bits)
-    return total

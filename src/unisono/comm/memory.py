@@ -3,8 +3,7 @@
 Most carry nothing. A strategy that sends less than all keeps what it did not send.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import torch
@@ -15,8 +14,22 @@ from unisono.comm.together import tensors_from_leader
 from unisono.stopwatch import Stopwatch
 
 
-@dataclass(frozen=True)
-class Forgetful:
+class NeverApart:
+    """Part of the memory of replicas whose weights are always the same."""
+
+    @property
+    def agreed(self) -> bool:
+        """Return that all have the same weights."""
+        return True
+
+    def is_last_apart(self, step: int) -> bool:
+        return False
+
+    def agree(self, others: Sequence[Tensor]) -> None:
+        pass  # they do
+
+
+class Forgetful(NeverApart):
     """The memory of a replica that needs none."""
 
     def begin(self, step: int, scale: float) -> None:

@@ -20,6 +20,7 @@ from unisono.comm.compressed import LEFT_OVER, left_overs_in
 from unisono.comm.ddp import DdpReplica, sum_bucket
 from unisono.comm.laned import replica_alone
 from unisono.comm.left_overs import LeftOvers
+from unisono.comm.memory import NeverApart
 from unisono.comm.protocol import Comm, Kept, Replica
 from unisono.stopwatch import Stopwatch
 
@@ -43,7 +44,7 @@ class PowerSgd:
         return DdpReplica(model, comm, self.bucket_mb, sums.send, sums)
 
 
-class NarrowSum:
+class NarrowSum(NeverApart):
     """Sums buckets over all processes by narrow matrices; keeps what these do not say."""
 
     def __init__(self, model: nn.Module, size: int, low_rank: int, warmup_steps: int) -> None:

@@ -104,6 +104,22 @@ class Memory(Protocol):
         """
         ...
 
+    @property
+    def agreed(self) -> bool:
+        """Return whether all processes must have the same weights now."""
+        ...
+
+    def is_last_apart(self, step: int) -> bool:
+        """Return whether weights that went apart must be the same again after `step`."""
+        ...
+
+    def agree(self, others: Sequence[Tensor]) -> None:
+        """Let all have the same weights, and of the `others` that follow from them.
+
+        This comes before anything looks at the weights: a validation, a checkpoint.
+        """
+        ...
+
     def state(self) -> Kept:
         """Return what a checkpoint must hold for all to go on exactly."""
         ...

@@ -148,12 +148,19 @@ def _check_times(settings: Settings, where: str) -> None:
 
 def _check_sync(settings: Settings, where: str) -> None:
     sync, last = settings.sync, settings.train.max_steps
-    if sync.strategy == "powersgd" and last and sync.warmup_steps >= last:
+    closing = sync.closing_steps if sync.strategy == "diloco" else 0
+    if sync.strategy in ("powersgd", "diloco") and last and sync.warmup_steps + closing >= last:
         raise ConfigError(
-            f"`powersgd` would never begin: the first {sync.warmup_steps} updates are exact, "
-            f"and the run ends after {last}",
+            f"`{sync.strategy}` would never begin: {sync.warmup_steps + closing} updates are "
+            f"exact, and the run ends after {last}",
             where=f"{where} [sync] warmup_steps",
-            fix=f'set `warmup_steps = {last // 10}`, or `strategy = "ddp"`',
+            fix=f'set `warmup_steps = {(last - closing) // 10}`, or `strategy = "ddp"`',
+        )
+    if closing and not last:
+        raise ConfigError(
+            "when the closing updates begin is not known: the run has no `max_steps`",
+            where=f"{where} [sync] closing_steps",
+            fix="set `train.max_steps`, or `closing_steps = 0`",
         )
 
 

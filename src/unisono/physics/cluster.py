@@ -11,8 +11,6 @@ from unisono.physics.step import Step, Work, step_of
 
 INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
 Bits = Literal[4, 8, 16]
-# What `train` can do; the other strategies are on paper only.
-AVAILABLE = frozenset({"ddp", "compressed"})
 
 
 @dataclass(frozen=True)

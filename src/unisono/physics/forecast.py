@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from unisono.physics.bill import MUCH, SECONDS_PER_HOUR
-from unisono.physics.cluster import AVAILABLE, Cluster, choices, exact_exchange, step_on
+from unisono.physics.cluster import Cluster, choices, exact_exchange, step_on
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
 from unisono.physics.measured import Job, Measured, Process, Update
@@ -91,7 +91,8 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
     advised = _advised(ways, alone)
     chosen = next((way for way in ways if _is_configured(way, measured.job)), ways[0])
     if measured.job.strategy == AUTO:
-        chosen = advised if advised in ways else max(_able(ways), key=lambda way: way.speedup)
+        # DiLoCo changes the course of training: it is for those who ask for it.
+        chosen = _least_drastic([way for way in ways if not way.exchange.behind])
     return Forecast(
         measured=measured,
         work=work,
@@ -226,17 +227,16 @@ def _is_configured(way: Way, job: Job) -> bool:
     return exchange.strategy == job.strategy
 
 
-def _able(ways: Sequence[Way]) -> list[Way]:
-    """Return those ways that `train` can go."""
-    return [way for way in ways if way.exchange.strategy in AVAILABLE]
-
-
 def _advised(ways: Sequence[Way], alone: Way) -> Way:
-    """Return the least drastic way that hides the exchange and is faster than one machine."""
-    able = _able(ways)
-    hidden = [way for way in able if way.step.waiting < HIDDEN and not way.stop]
-    best = max((*able, alone), key=lambda way: way.speedup)
-    return hidden[0] if hidden else best
+    """Return the best way on all machines, or one machine if that is faster."""
+    best = _least_drastic(ways)
+    return best if best.speedup > alone.speedup or best.machines == 1 else alone
+
+
+def _least_drastic(ways: Sequence[Way]) -> Way:
+    """Return the first way that hides the exchange, or the fastest if none does."""
+    hidden = [way for way in ways if way.step.waiting < HIDDEN]
+    return hidden[0] if hidden else max(ways, key=lambda way: way.speedup)
 
 
 def _interval(values: Sequence[float]) -> Interval:

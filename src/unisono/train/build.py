@@ -71,7 +71,7 @@ def strategy_for(settings: Settings, comm: Comm) -> Strategy:
     """Return how the processes of `comm` come to agree."""
     # Compiled layers are for one thread: torch keeps one record of what it has compiled.
     alone = comm.world.size == 1 and settings.train.compile
-    return AllReduce() if alone else strategy_of(settings.sync)
+    return AllReduce() if alone else strategy_of(settings.sync, settings.train.max_steps)
 
 
 def _fresh_model(settings: Settings, corpus: Corpus) -> TransformerModel:

@@ -44,17 +44,14 @@ def settle(comm: Comm, settings: Settings, tell: Tell) -> tuple[Settings, Choice
         choice = msgspec.json.decode(told, type=Choice)
         return _with(settings, choice), choice
     tell("measuring computing and network, to choose how to exchange gradients")
-    choice = choose(forecast(rehearse(comm, exact, SECONDS, whole=False)))
+    choice = choose(forecast(rehearse(comm, settings, SECONDS, whole=False)))
     all_or_none(comm, lambda: _record(comm, settings, choice))
     return _with(settings, choice), choice
 
 
 def choose(found: Forecast) -> Choice:
-    """Return the least drastic way that hides the exchange, or the fastest if none does."""
-    exact, way = found.ways[0], found.advised
-    if way.machines == 1:
-        able = [one for one in found.ways if one.exchange.strategy in PRICES]
-        way = max(able, key=lambda one: one.speedup)
+    """Return what the forecast for "auto" came to, and why."""
+    exact, way = found.ways[0], found.chosen
     name, bits = way.exchange.strategy, way.exchange.bits
     reason = f"{_would(exact)} with exact gradients"
     if way.exchange != exact.exchange:

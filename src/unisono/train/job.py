@@ -14,6 +14,7 @@ from unisono.bundle.writer import write_bundle
 from unisono.comm.join import join
 from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.protocol import Comm
+from unisono.comm.strategies import check_strategy, idle_strategy
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
@@ -89,6 +90,7 @@ def run_with(
         comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
     )
     same_everywhere(comm, settings, corpus)
+    all_or_none(comm, lambda: check_strategy(settings.sync, comm.world.size))
     all_or_none(comm, lambda: check_precision(precision_of(settings, comm)))
     all_or_none(comm, lambda: check_compiler(compiling_of(settings), comm.world.device))
     all_or_none(comm, lambda: respelling_of(settings, corpus))  # refused here, if at all
@@ -135,8 +137,9 @@ def _events(
     if choice is not None:
         yield _chose(choice, found.progress.step)
     uneven = uneven_shares(settings.batching, comm.world.size)
+    idle = idle_strategy(settings.sync, comm.world.size)
     odd = comm.world.warnings
-    for trouble in (*odd, *found.troubles, *([uneven] if uneven else [])):
+    for trouble in filter(None, (*odd, *found.troubles, uneven, idle)):
         yield Warned(time=time.time(), step=found.progress.step, message=trouble)
     with session.examiner.compiling.paused():
         nothing = nothing_to_learn().to(device_of(comm))

@@ -18,12 +18,12 @@ import msgspec
 import psutil
 import torch
 
+from unisono.comm.ddp import Ddp
 from unisono.comm.join import join
 from unisono.comm.link_probe import latency, one_way_rates, sum_of, sustained
 from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.packing_probe import packing_costs
 from unisono.comm.protocol import Comm, Strategy, World
-from unisono.comm.strategies import strategy_of
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
@@ -97,9 +97,7 @@ def rehearse(
     keep_freed_memory()
     with _scratch(settings, comm) as directory:
         aside = msgspec.structs.replace(settings, run=directory)
-        strategy: Strategy = (
-            strategy_of(settings.sync) if comm.world.size == 1 else NotExchanged()
-        )
+        strategy: Strategy = Ddp() if comm.world.size == 1 else NotExchanged()
         session, model = build_session(aside, corpus, comm, Signals(), strategy)
         with closing(Trial(session)) as trial:
             tell("measuring the network, then computing and network in turns")

@@ -10,11 +10,15 @@ from safetensors.numpy import load_file
 from test_resume import STEPS, final_state, link_corpus, train_in_parts
 
 from support.exchanges import exchange, left_over, new_model
+from support.tiny import tiny_settings
 from unisono.comm.compressed import Compressed
 from unisono.comm.solo import Solo
+from unisono.errors import ConfigError
+from unisono.records.events import Warned
 from unisono.records.view import read_run
 from unisono.train.averages import Averages
 from unisono.train.guard import Guard
+from unisono.train.job import run_with
 from unisono.train.keeper import Keeper
 from unisono.train.progress import Progress
 
@@ -23,9 +27,15 @@ pytestmark = [pytest.mark.ranks, pytest.mark.parametrize("ranks", [2], indirect=
 
 COMMON = {"bucket_mb": 0.005, "check_weights_every_steps": 1}
 KEEPING = {
-    "8 bits": {"strategy": "compressed", "bits": 8},
     "4 bits": {"strategy": "compressed", "bits": 4},
     "powersgd": {"strategy": "powersgd", "low_rank": 2, "warmup_steps": 2},
+    "diloco": {
+        "strategy": "diloco",
+        "bits": 4,
+        "local_steps": 3,
+        "warmup_steps": 2,
+        "outer_momentum": 0.3,
+    },
 }
 
 
@@ -42,7 +52,7 @@ def exchange_state(run, step=STEPS):
 def test_continued_is_never_stopped_to_the_last_bit(ranks, corpus_home, tmp_path, keeping):
     home, tables = link_corpus(corpus_home, tmp_path), {"sync": {**COMMON, **KEEPING[keeping]}}
     ranks.run(train_in_parts, str(home), "whole", [STEPS], tables)
-    ranks.run(train_in_parts, str(home), "parts", [3, 7, STEPS], tables)
+    ranks.run(train_in_parts, str(home), "parts", [4, 5, 8, STEPS], tables)
     one, other = final_state(home / "whole"), final_state(home / "parts")
     one["exchange"], other["exchange"] = (
         exchange_state(home / "whole"),
@@ -121,3 +131,20 @@ def test_going_back_takes_the_left_overs_along(ranks, tmp_path):
         assert (second != first).any()
         np.testing.assert_array_equal(back, first)
         assert not start.any()
+
+
+def warnings_of(settings):
+    return [event.message for event in run_with(Solo(), settings) if isinstance(event, Warned)]
+
+
+def test_alone_a_strategy_is_said_to_be_a_no_op_or_refused(ranks, corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    short = {"train": {"max_steps": 2}}
+    packed = {"strategy": "compressed"}
+    [said] = warnings_of(tiny_settings(home, "run", sync=packed, **short))
+    assert 'strategy "compressed" is a no-op' in said
+    assert warnings_of(tiny_settings(home, "exact", **short)) == []
+    local = {"strategy": "diloco", "warmup_steps": 1}
+    with pytest.raises(ConfigError, match="diloco with one process is a no-op"):
+        warnings_of(tiny_settings(home, "local", sync=local, **short))
+    assert not (home / "local").exists()
