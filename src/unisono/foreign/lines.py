@@ -1,4 +1,4 @@
-"""Lines of a log as people have them: compressed, torn, coloured, written by several at once."""
+"""Lines of a log as people have them: packed, torn, coloured, written by several at once."""
 
 import gzip
 import lzma

@@ -41,7 +41,7 @@ class ForeignValidation:
     loss: float = UNKNOWN
     bleu: float = -1.0
     forced_bleu: float = -1.0
-    seconds: float = 0.0
+    seconds: float = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ForeignRank:
 
 @dataclass(frozen=True)
 class ForeignRun:
-    """Everything that was found. `config` is in the words of our settings, as far as it goes."""
+    """Everything that was found; `config` is in the words of our settings, and lacks much."""
 
     about: Imported
     steps: tuple[ForeignStep, ...]
@@ -85,6 +85,8 @@ def write_run(run: ForeignRun, to: Path) -> None:
         with directory.events(0).open("wb") as file:
             file.writelines(to_line(event) + b"\n" for event in _events(run))
         for rank in run.ranks[1:]:
+            if not rank.host:
+                continue  # nothing is known of it but its number
             directory.events(rank.rank).write_bytes(to_line(_start(run, rank)) + b"\n")
 
 

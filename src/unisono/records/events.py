@@ -64,7 +64,8 @@ class StepTaken(Event, frozen=True, kw_only=True, tag="step"):
     of this one, without evaluation and checkpoints; the parts below it are within it:
     `exchange` is the part of the gradient exchange that the backward pass did not hide,
     `agree` the time until all processes had said how their step went. What is left over is
-    "other". In a run that was imported, what is not known is NaN, or 0 if it is a count.
+    "other". In a run that was imported, what is not known is NaN, or 0 if it is a count; the
+    parts are never known.
     """
 
     step: int

@@ -67,7 +67,7 @@ def rate_plot(run: RunView) -> Plot:
     """Draw the learning rate and its peak."""
     rates = finite([(step.step, step.learning_rate) for step in run.steps])
     if not rates:
-        return Plot("Learning rate", "rate", (), note="No update was recorded.")
+        return Plot("Learning rate", "rate", (), note="No rate was recorded.")
     peak = max(rates, key=lambda point: point[1])
     exponent = math.floor(math.log10(peak[1])) if peak[1] > 0 else 0
     scaled: list[Point] = [(step, rate / 10.0**exponent) for step, rate in rates]
@@ -87,7 +87,7 @@ def time_plot(run: RunView) -> Plot:
     """Draw the seconds of each step; a few very slow ones may lie above the paper."""
     times = finite([(step.step, step.seconds) for step in run.steps])
     if not times:
-        return Plot("Step time", "seconds", (), note="No update was recorded.")
+        return Plot("Step time", "seconds", (), note="No time of an update was recorded.")
     ordered = sorted(seconds for _, seconds in times)
     usual, most = ordered[int(0.98 * (len(ordered) - 1))], ordered[-1]
     top = 1.15 * (most if most < 2 * usual else 1.3 * usual)

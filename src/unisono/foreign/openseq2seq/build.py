@@ -112,10 +112,8 @@ def _timeline(logged: LoggedRun, parameters: Parameters) -> Timeline:
     steps, ends = [], []
     for place, record in enumerate(logged.records):
         before = logged.records[place - 1].step if place else None
-        updates = logged.thinned * (
-            every or (record.step - before if before is not None else 0)
-        )
-        clock += (record.seconds or 0.0) * updates
+        gap = record.step - before if before is not None else 0
+        clock += (record.seconds or 0.0) * (every * logged.thinned or gap)
         ends.append(clock)
         # The first reading is the time since the start, divided by `print_loss_steps`.
         known = record.seconds if record.seconds is not None and place else math.nan

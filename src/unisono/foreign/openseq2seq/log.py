@@ -1,8 +1,8 @@
 """What OpenSeq2Seq prints while it trains, line by line.
 
 The log is text that several processes wrote at once, that was cut, copied from a terminal, or
-appended to another. So a number counts only if it stands there whole, in the form in which it is
-printed (four digits after the point of a loss, three of a time), and what a sentence of the
+appended to another. So a number counts only if it stands there whole, in the form in which it
+is printed (four digits after the point of a loss, three of a time), and what a sentence of the
 training set says is never read as if the trainer had said it.
 """
 
@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from unisono.foreign.openseq2seq.printed import PrintedTable
 
 MOST_RECORDS = 200_000
-MOST_RANKS = 1 << 16
+MOST_RANKS = 4096
 RECENT = 64
 
 _SAMPLE = re.compile(r"(?:Train|EVAL) (?:Source|Target|Prediction)\[|(?:In|Out)put sequence:")

@@ -1,8 +1,8 @@
 """The settings that OpenSeq2Seq prints at the start of its log.
 
 It prints a dictionary as Python's `pprint` writes it: one entry a line, those of inner tables
-further to the right. Each entry is read by itself, so that a line that was torn, or that another
-process wrote in between, costs one entry and not all.
+further to the right. Each entry is read by itself, so that a line that was torn, or that
+another process wrote in between, costs one entry and not all.
 """
 
 import ast

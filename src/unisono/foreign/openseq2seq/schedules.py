@@ -5,7 +5,7 @@ NONE: Schedule = ({}, [], "")
 
 
 def schedule_of(policy: str, settings: dict[str, object]) -> Schedule:
-    """Return our schedule, which of `settings` it holds, and a remark; empty if there is none."""
+    """Return our schedule, which of `settings` it holds, and a remark; empty if none fits."""
     numbers = {
         name: float(value)
         for name, value in settings.items()

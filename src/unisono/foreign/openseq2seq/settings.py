@@ -51,50 +51,20 @@ OPTIMIZER_SETTINGS = {
     "sgd": ("momentum",),
 }
 NOT_NEEDED = frozenset(
-    [
-        "use_horovod",
-        "num_gpus",
-        "logdir",
-        "load_model",
-        "save_summaries_steps",
-        "print_samples_steps",
-        "print_bench_info_steps",
-        "bench_start",
-        "bench_steps",
-        "use_xla_jit",
-        "loss_scaling",
-        "data_layer",
-        "base_model",
-        "encoder",
-        "decoder",
-        "loss",
-        "summaries",
-        "hooks",
-        "num_checkpoints",
-        "gpu_ids",
-        "iter_size",
-        "encoder_params.remove_padding",
-        "encoder_params.pad_embeddings_2_eight",
-        "decoder_params.EOS_ID",
-        "decoder_params.GO_SYMBOL",
-        "decoder_params.END_SYMBOL",
-        "decoder_params.PAD_SYMBOL",
-        "data_layer_params.delimiter",
-        "data_layer_params.shuffle",
-        "data_layer_params.repeat",
-        "data_layer_params.shuffle_buffer_size",
-        "data_layer_params.map_parallel_calls",
-        "data_layer_params.prefetch_buffer_size",
-        "data_layer_params.pad_vocab_to_eight",
-        "data_layer_params.batch_size",
-        "data_layer_params.use_targets",
-        "data_layer_params.mode",
-        "decoder_params.batch_size",
-        "loss_params.batch_size",
-        "loss_params.offset_target_by_one",
+    {
+        *("use_horovod", "num_gpus", "gpu_ids", "iter_size", "logdir", "load_model", "hooks"),
+        *("save_summaries_steps", "print_samples_steps", "print_bench_info_steps", "summaries"),
+        *("bench_start", "bench_steps", "num_checkpoints", "use_xla_jit", "loss_scaling"),
+        *("data_layer", "base_model", "encoder", "decoder", "loss"),
+        *(f"encoder_params.{n}" for n in ("remove_padding", "pad_embeddings_2_eight")),
+        *(f"decoder_params.{n}" for n in ("EOS_ID", "GO_SYMBOL", "END_SYMBOL", "PAD_SYMBOL")),
+        *(f"data_layer_params.{n}" for n in ("delimiter", "shuffle", "repeat", "use_targets")),
+        *(f"data_layer_params.{n}" for n in ("shuffle_buffer_size", "map_parallel_calls")),
+        *(f"data_layer_params.{n}" for n in ("prefetch_buffer_size", "pad_vocab_to_eight")),
+        *(f"{n}.batch_size" for n in ("data_layer_params", "decoder_params", "loss_params")),
+        *(f"loss_params.{n}" for n in ("offset_target_by_one", "do_mask")),
         "loss_params.average_across_timestep",
-        "loss_params.do_mask",
-    ]
+    }
 )
 
 
@@ -238,7 +208,7 @@ def _put_corpus(made: Translation, parameters: Parameters) -> None:
         made.put("corpus", "joint", vocabularies[0] == vocabularies[1])
         made.used |= {"data_layer_params.src_vocab_file", "data_layer_params.tgt_vocab_file"}
         made.left.append(
-            f"corpus.vocabulary: its size is that of the file {vocabularies[0]}, which is not read"
+            f"corpus.vocabulary: its size is that of {vocabularies[0]}, which is not read"
         )
     _put_files(made, parameters)
 

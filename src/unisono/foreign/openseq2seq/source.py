@@ -1,8 +1,9 @@
 """A Python file of settings, read without running it.
 
 OpenSeq2Seq's settings are a Python program. Here it is only parsed: names that were assigned
-before, literals, tables, arithmetic, `+` of texts and lists, `os.path.join` and `dict`. Whatever
-else there is makes a value unreadable, and so does every statement that could have changed it.
+before, literals, tables, arithmetic, `+` of texts and lists, `os.path.join` and `dict`.
+Whatever else there is makes a value unreadable, and so does every statement that could have
+changed it.
 """
 
 import ast

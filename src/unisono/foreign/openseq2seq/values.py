@@ -1,4 +1,4 @@
-"""Values of foreign settings: literals, names of things we do not have, and what is unreadable."""
+"""Values of foreign settings: literals, names of things, and what is unreadable."""
 
 from dataclasses import dataclass
 
