@@ -120,8 +120,8 @@ def _exchange(case: Case, wire: Wire) -> str:
     return (
         f"{count(run.processes, 'process', 'processes')} on "
         f"{count(run.machines, 'machine')} exchange {amount_of_bytes(wire.card_bytes)} an "
-        f"update through each machine's card, each way, which takes {duration(wire.seconds)} at "
-        f"{_link(case)}."
+        f"update through each machine's card, each way, which takes {duration(wire.seconds)} "
+        f"at {_link(case)}."
     )
 
 

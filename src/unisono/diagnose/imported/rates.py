@@ -46,8 +46,8 @@ def _computed(case: Case, schedule: Schedule) -> Answer:
         "answered",
         f"By the settings, {schedule(peak_step):.3g} in step {peak_step:,}, "
         f"{'where it was highest, ' if last > peak_step else ''}and {schedule(last):.3g} in "
-        f"step {last:,}, the last on record. {course(schedule)} It follows the number of updates "
-        "alone, never the loss.",
+        f"step {last:,}, the last on record. {course(schedule)} It follows the number of "
+        "updates alone, never the loss.",
         values={
             "formula": schedule.formula(),
             "warmup_steps": schedule.warmup_steps,
