@@ -40,5 +40,5 @@ def foreign_setting(case: Case, *path: str) -> Any:
 
 def last_step(case: Case) -> int:
     """Return the last update of which there is a record."""
-    steps = [event.step for event in (*case.run.steps[-1:], *case.run.validations[-1:])]
-    return max(steps, default=0)
+    steps = [event.step for event in case.run.steps[-1:]]
+    return max(steps + [event.step for event in case.run.validations[-1:]], default=0)

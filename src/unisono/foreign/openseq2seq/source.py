@@ -237,10 +237,10 @@ def _sum(node: ast.expr, names: dict[str, object]) -> object:
         return None
     left, right = _value(node.left, names), _value(node.right, names)
     if isinstance(node.op, ast.Add):
-        for kind in (str, list):
-            if isinstance(left, kind) and isinstance(right, kind):
-                whole = left + right
-                return whole if len(whole) <= MOST_ITEMS else None
+        if isinstance(left, str) and isinstance(right, str):
+            return left + right if len(left) + len(right) <= MOST_ITEMS else None
+        if isinstance(left, list) and isinstance(right, list):
+            return left + right if len(left) + len(right) <= MOST_ITEMS else None
     if _is_number(left) and _is_number(right):
         return _computed(node.op, left, right)  # type: ignore[arg-type]
     return None

@@ -45,7 +45,7 @@ def read_tensorboard(directory: Path, told: Told) -> ForeignRun:
             where=str(directory),
             fix="name the directory that TensorBoard is pointed to for this run",
         )
-    times = [entry.time for entry in (*steps, *validations)]
+    times = [step.time for step in steps] + [v.time for v in validations]
     gaps = [b.step - a.step for a, b in zip(steps, steps[1:], strict=False)]
     about = Imported(
         trainer=f"{found.tags.trainer} (TensorBoard)",

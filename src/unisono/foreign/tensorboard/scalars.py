@@ -2,7 +2,6 @@
 
 import math
 import struct
-from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
 
 from unisono.foreign.tensorboard.records import Damage, records_of
+from unisono.foreign.tensorboard.tags import READ
 
 MOST_POINTS = 200_000
 MOST_TAGS = 5_000
@@ -24,15 +24,14 @@ LONGEST_TAG = 200
 class Series:
     """The points of one tag, in the order of steps."""
 
-    steps: array[int] = field(default_factory=lambda: array("q"))
-    times: array[float] = field(default_factory=lambda: array("d"))
-    values: array[float] = field(default_factory=lambda: array("d"))
+    steps: list[int] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
 
     def add(self, step: int, time: float, value: float) -> None:
         """Append a point; a step that was there before begins anew from there."""
         while self.steps and self.steps[-1] >= step:
-            for column in (self.steps, self.times, self.values):
-                column.pop()
+            self.steps.pop(), self.times.pop(), self.values.pop()
         self.steps.append(step)
         self.times.append(time)
         self.values.append(value)
@@ -46,7 +45,10 @@ class Series:
 
 
 def read_scalars(path: Path, series: dict[str, Series], damage: Damage) -> None:
-    """Add the scalars in the event file at `path` to `series`, by tag."""
+    """Add the scalars in the event file at `path` to `series`, by tag.
+
+    Of tags that no trainer we know has, only the names are kept.
+    """
     for data in records_of(path, damage):
         try:
             record = Record.FromString(data)
@@ -56,7 +58,8 @@ def read_scalars(path: Path, series: dict[str, Series], damage: Damage) -> None:
         for tag, value in _scalars(record):
             if tag in series or len(series) < MOST_TAGS:
                 points = series.setdefault(tag, Series())
-                points.add(int(record.step), float(record.wall_time), value)
+                if tag in READ:
+                    points.add(int(record.step), float(record.wall_time), value)
 
 
 def _scalars(record: Record) -> Iterator[tuple[str, float]]:

@@ -88,3 +88,6 @@ OPENNMT = Tags(
 )
 
 TRAINERS = (UNISONO, FAIRSEQ, OPENNMT, HUGGING_FACE)
+# fairseq has a directory for what stands before the slash.
+READ = frozenset(tag for tags in TRAINERS for tag in tags.known)
+READ |= {tag.rpartition("/")[2] for tag in FAIRSEQ.known}
