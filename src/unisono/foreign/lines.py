@@ -1,12 +1,13 @@
 """Lines of a log as people have them: packed, torn, coloured, written by several at once."""
 
 import gzip
+import io
 import lzma
 import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 from unisono.errors import DataError
 
@@ -28,7 +29,7 @@ def log_lines(path: Path) -> Iterator[str]:
     very long one only the beginning is seen.
     """
     opener = PACKED.get(_first_bytes(path), open)
-    with cast(BinaryIO, opener(path, "rb")) as file:  # type: ignore[operator]
+    with cast(io.BufferedReader, opener(path, "rb")) as file:  # type: ignore[operator]
         for line in _whole_lines(file, path):
             yield _plain(line.decode("utf-8", "replace"))
 
@@ -43,7 +44,7 @@ def _first_bytes(path: Path) -> bytes:
         ) from error
 
 
-def _whole_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
+def _whole_lines(file: io.BufferedReader, path: Path) -> Iterator[bytes]:
     rest = b""
     while chunk := _next(file, path):
         *lines, rest = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
@@ -51,9 +52,9 @@ def _whole_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
         rest = rest[:LONGEST]
 
 
-def _next(file: BinaryIO, path: Path) -> bytes:
+def _next(file: io.BufferedReader, path: Path) -> bytes:
     try:
-        return file.read(CHUNK)
+        return file.read1(CHUNK)
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
         return b""  # a packed file that was cut off: what came before counts
     except OSError as error:

@@ -2,14 +2,13 @@
 
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from unisono.errors import ConfigError, DataError
 from unisono.foreign.lines import log_lines
-from unisono.foreign.openseq2seq.log import LoggedRun, LogReader, Record
+from unisono.foreign.openseq2seq.log import Evaluation, LoggedRun, LogReader, Spent
 from unisono.foreign.openseq2seq.settings import settings_of
 from unisono.foreign.openseq2seq.values import Parameters
 from unisono.foreign.run import ForeignRank, ForeignRun, ForeignStep, ForeignValidation
@@ -26,15 +25,6 @@ FORCED_BLEU = (
 _SURROGATE = re.compile(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]")
 
 
-@dataclass(frozen=True)
-class Timeline:
-    """The records with the time since the start, and what their distance is."""
-
-    steps: tuple[ForeignStep, ...]
-    ends: tuple[float, ...]
-    every: int
-
-
 def read_openseq2seq(path: Path, told: Told, wanted: int = 0) -> ForeignRun:
     """Read run number `wanted` of the log at `path`; 0 is the last one."""
     reader = LogReader(wanted)
@@ -42,26 +32,27 @@ def read_openseq2seq(path: Path, told: Told, wanted: int = 0) -> ForeignRun:
     _check(reader, path, wanted)
     logged = reader.kept
     parameters = Parameters(_table(logged, "Training"), _table(logged, "Evaluation"), {})
-    timeline = _timeline(logged, parameters)
+    steps = _steps(logged, parameters)
+    every = _every(steps, parameters)
     machines = len({place.host for place in logged.places.values()})
     all_placed = 0 < logged.size == len(logged.places)
     about = Imported(
         trainer=TRAINER,
         source=_clean(path.name),
-        every_steps=timeline.every,
+        every_steps=every,
         clock=logged.clock > 0,
         ended=logged.finished,
         processes=_processes(logged, parameters),
         machines=machines if all_placed else int(_alone(logged, parameters)),
         parameters=logged.parameters,
         device="cuda" if logged.places or logged.devices else "",
-        notes=tuple(_notes(reader, timeline, parameters)),
+        notes=tuple(_notes(reader, every, parameters)),
     )
     config = {name: t for name, t in settings_of(parameters).table.items() if name in KEPT}
     return ForeignRun(
         about=told.applied(about),
-        steps=timeline.steps,
-        validations=_validations(logged, timeline, parameters),
+        steps=steps,
+        validations=_validations(logged, parameters),
         ranks=_ranks(logged, told.applied(about).processes),
         began=logged.clock,
         config={**config, "openseq2seq": _plain(parameters.train)},
@@ -106,56 +97,51 @@ def _number(parameters: Parameters, name: str) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def _timeline(logged: LoggedRun, parameters: Parameters) -> Timeline:
-    """Add up the readings: each is the mean of `print_loss_steps` updates before it."""
-    every, clock = _number(parameters, "print_loss_steps"), logged.clock
-    steps, ends = [], []
+def _time(logged: LoggedRun, spent: Spent, every: int) -> float:
+    """Return when it was: each reading is the mean of `every` updates before it."""
+    return logged.clock + (every * spent.readings if every else spent.weighted)
+
+
+def _steps(logged: LoggedRun, parameters: Parameters) -> tuple[ForeignStep, ...]:
+    every = _number(parameters, "print_loss_steps")
+    steps = []
     for place, record in enumerate(logged.records):
-        before = logged.records[place - 1].step if place else None
-        gap = record.step - before if before is not None else 0
-        clock += (record.seconds or 0.0) * (every * logged.thinned or gap)
-        ends.append(clock)
+        if record.loss is None:
+            continue
         # The first reading is the time since the start, divided by `print_loss_steps`.
-        known = record.seconds if record.seconds is not None and place else math.nan
-        if record.loss is not None:
-            steps.append(_step(record, clock, known))
+        seconds = record.seconds if record.seconds is not None and place else math.nan
+        time = _time(logged, record.spent, every)
+        steps.append(ForeignStep(record.step, time, record.loss, seconds, epoch=record.epoch))
+    return tuple(steps)
+
+
+def _every(steps: tuple[ForeignStep, ...], parameters: Parameters) -> int:
     gaps = [b.step - a.step for a, b in zip(steps, steps[1:], strict=False)]
-    return Timeline(tuple(steps), tuple(ends), every or (min(gaps) if gaps else 0))
+    return _number(parameters, "print_loss_steps") or min(gaps, default=0)
 
 
-def _step(record: Record, clock: float, seconds: float) -> ForeignStep:
-    loss = math.nan if record.loss is None else record.loss
-    return ForeignStep(record.step, clock, loss, seconds, epoch=record.epoch)
-
-
-def _validations(
-    logged: LoggedRun, timeline: Timeline, parameters: Parameters
-) -> tuple[ForeignValidation, ...]:
-    found = []
-    for evaluation in logged.evaluations:
-        after = evaluation.after
-        begin = logged.records[after].step if after >= 0 else 0
-        following = logged.records[after + 1 : after + 2]
-        step = _validated_at(begin, following[0].step if following else None, parameters)
-        found.append(
-            ForeignValidation(
-                step=step if after >= 0 else 0,
-                time=timeline.ends[after] if after >= 0 else logged.clock,
-                loss=evaluation.loss,
-                forced_bleu=-1.0 if evaluation.bleu is None else 100 * evaluation.bleu,
-            )
+def _validations(logged: LoggedRun, parameters: Parameters) -> tuple[ForeignValidation, ...]:
+    every = _number(parameters, "print_loss_steps")
+    return tuple(
+        ForeignValidation(
+            step=_validated_at(evaluation, parameters),
+            time=_time(logged, evaluation.spent, every),
+            loss=evaluation.loss,
+            forced_bleu=-1.0 if evaluation.bleu is None else 100 * evaluation.bleu,
         )
-    return tuple(found)
+        for evaluation in logged.evaluations
+    )
 
 
-def _validated_at(begin: int, end: int | None, parameters: Parameters) -> int:
+def _validated_at(evaluation: Evaluation, parameters: Parameters) -> int:
     """Return the multiple of `eval_steps` between two printed steps, or else the first."""
-    every = _number(parameters, "eval_steps")
-    if not every:
-        return begin
-    multiple = -(-begin // every) * every
+    begin, every = evaluation.after, _number(parameters, "eval_steps")
+    if begin is None:
+        return 0
+    multiple = -(-begin // every) * every if every else begin
+    end = evaluation.before
     limit = begin + _number(parameters, "print_loss_steps") if end is None else end
-    return multiple if begin <= multiple <= limit else begin
+    return multiple if multiple <= limit else begin
 
 
 def _alone(logged: LoggedRun, parameters: Parameters) -> bool:
@@ -185,8 +171,8 @@ def _ranks(logged: LoggedRun, processes: int) -> tuple[ForeignRank, ...]:
     return tuple(ranks)
 
 
-def _notes(reader: LogReader, timeline: Timeline, parameters: Parameters) -> list[str]:
-    logged, every = reader.kept, timeline.every
+def _notes(reader: LogReader, every: int, parameters: Parameters) -> list[str]:
+    logged = reader.kept
     often = f"every {every:,} updates" if every else "now and then"
     notes = [
         f"the log has a loss {often}: that of one batch of rank 0, with label smoothing",

@@ -39,6 +39,14 @@ _DEVICE = re.compile(r"^name: (.{1,100}?) major: \d")
 
 
 @dataclass
+class Spent:
+    """The time up to here: all readings added up, and each times the updates before it."""
+
+    readings: float = 0.0
+    weighted: float = 0.0
+
+
+@dataclass
 class Record:
     """What was printed of one update; None is what was not, or not whole."""
 
@@ -46,15 +54,18 @@ class Record:
     epoch: int = 0
     loss: float | None = None
     seconds: float | None = None
+    spent: Spent = field(default_factory=Spent)
 
 
 @dataclass
 class Evaluation:
-    """A validation, printed after the record with number `after` (-1: before the first)."""
+    """A validation, printed between the records of two steps; None: before or after all."""
 
-    after: int
+    after: int | None
     loss: float
+    spent: Spent
     bleu: float | None = None
+    before: int | None = None
 
 
 @dataclass
@@ -83,12 +94,32 @@ class LoggedRun:
     horovod: bool = False
     finished: bool = False
     torn: int = 0
+    printed: int = 0
     thinned: int = 1
+    last_step: int | None = None
+    spent: Spent = field(default_factory=Spent)
 
     @property
     def steps(self) -> tuple[int, int]:
         """Return the first and the last update of which something was printed."""
-        return self.records[0].step, self.records[-1].step
+        return self.records[0].step, self.last_step or 0
+
+    def add(self, record: Record) -> None:
+        """Take the next record; of very many only one in two, in four … is kept."""
+        seconds, gap = record.seconds or 0.0, record.step - (self.last_step or record.step)
+        self.spent = Spent(self.spent.readings + seconds, self.spent.weighted + seconds * gap)
+        record.spent, self.last_step = self.spent, record.step
+        for evaluation in reversed(self.evaluations):
+            if evaluation.before is not None:
+                break
+            evaluation.before = record.step
+        self.torn += record.loss is None
+        if self.printed % self.thinned == 0:
+            self.records.append(record)
+        self.printed += 1
+        if len(self.records) > MOST_RECORDS:
+            self.records = self.records[::2]
+            self.thinned *= 2
 
     @property
     def begun(self) -> bool:
@@ -107,7 +138,6 @@ class LogReader:
         self._run = LoggedRun()
         self._table: PrintedTable | None = None
         self._record: Record | None = None
-        self._seen = 0
 
     def read(self, lines: Iterable[str]) -> None:
         """Read all lines."""
@@ -145,11 +175,13 @@ class LogReader:
 
     def _take_valid(self, text: str, _: re.Match[str]) -> None:
         self._end_record()
-        self._run.evaluations.append(Evaluation(self._seen - 1, float(text)))
+        run = self._run
+        run.evaluations.append(Evaluation(run.last_step, float(text), run.spent))
 
     def _take_bleu(self, text: str, _: re.Match[str]) -> None:
         last = self._run.evaluations[-1] if self._run.evaluations else None
-        if last is not None and last.bleu is None and last.after == self._seen - 1:
+        self._end_record()
+        if last is not None and last.bleu is None and last.before is None:
             last.bleu = float(text)
 
     def _take_parameters(self, text: str, _: re.Match[str]) -> None:
@@ -200,23 +232,10 @@ class LogReader:
         recent = self._run.records[-RECENT:]
         if any(known.step == record.step and known.loss == record.loss for known in recent):
             return  # a terminal that showed the end of the log again
-        if recent and record.step <= recent[-1].step:
+        last = self._run.last_step
+        if last is not None and record.step <= last:
             self._end_run()
-        if record.loss is None:
-            self._run.torn += 1
-        self._run.records.append(record)
-        self._seen += 1
-        if len(self._run.records) > MOST_RECORDS:
-            self._thin()
-
-    def _thin(self) -> None:
-        """Keep every second record, so that a log of any length fits into memory."""
-        run = self._run
-        run.records = run.records[1::2]
-        run.thinned *= 2
-        for evaluation in run.evaluations:
-            evaluation.after = (evaluation.after + 1) // 2 - 1
-        self._seen = len(run.records)
+        self._run.add(record)
 
     def _end_run(self) -> None:
         self._end_record()
@@ -229,7 +248,7 @@ class LogReader:
                 self.kept = run
         elif not self.kept.records and run.begun:
             self.kept = run
-        self._run, self._table, self._seen = LoggedRun(), None, 0
+        self._run, self._table = LoggedRun(), None
 
 
 _TAKERS: dict[str, Callable[[LogReader, str, re.Match[str]], None]] = {
