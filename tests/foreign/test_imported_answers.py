@@ -37,8 +37,7 @@ def view(seconds, *, mbit=0.0, measured=False, processes=4, machines=2, paramete
     )
     unknown = {"gradient_norm": math.nan, "forward": 0.0, "backward": 0.0, "optimizer": 0.0}
     steps = [
-        step(100 * n, seconds=seconds, time=100.0 * n * seconds, **unknown)
-        for n in range(1, 10)
+        step(100 * n, seconds=seconds, time=100 * n * seconds, **unknown) for n in range(1, 10)
     ]
     steps = [msgspec.structs.replace(s, learning_rate=math.nan, target_tokens=0) for s in steps]
     return RunView(path=Path("runs/foreign"), ranks={0: tuple(steps)}, imported=about)
