@@ -227,7 +227,7 @@ def nothing_new(found, truth):
 
 def damaged_logs():
     text = small_log().encode()
-    other = b"Encoder: layernorm_L2 train\n"
+    other = b" 3 more processes have sent help message\n"
     for place in range(len(text)):
         yield "cut", text[:place]
         yield "beheaded", text[place:]
@@ -237,6 +237,7 @@ def damaged_logs():
             ("garbled", text[:place] + b"\xff" + text[place + 1 :]),
             ("coloured", text[:place] + b"\x1b[0m" + text[place:]),
         )[place % 3]
+        yield "broken", text[:place] + b"\n" + text[place:]
 
 
 def test_a_log_damaged_at_any_byte_never_crashes_and_never_invents(tmp_path):

@@ -13,6 +13,7 @@ from unisono.errors import DataError
 
 CHUNK = 1 << 18
 LONGEST = 1 << 16  # bytes of a line that are looked at
+BROKEN = "…"
 PACKED = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open}
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -20,18 +21,26 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 _TAG = re.compile(
     r"^(?:\w{3} \w{3} +\d+ [\d:]{8} \d{4})?\[\d+,(\d+)\](?:<(?:stdout|stderr)>)?:"
 )
+_DIGITS = re.compile(r"[\d.](?!\d{3}-\d\d-\d\d )")  # not a date
 
 
 def log_lines(path: Path) -> Iterator[str]:
     """Yield the lines of the log at `path`, without colours and tags, in bounded memory.
 
     A carriage return ends a line, too. The last line is passed over if it has no end, and of a
-    very long one only the beginning is seen.
+    very long one only the beginning is seen. A line that goes on with digits in the next one,
+    as a narrow terminal breaks it, has `BROKEN` at its end: its last number is not whole.
     """
     opener = PACKED.get(_first_bytes(path), open)
     with cast(io.BufferedReader, opener(path, "rb")) as file:  # type: ignore[operator]
-        for line in _whole_lines(file, path):
-            yield _plain(line.decode("utf-8", "replace"))
+        before = None
+        for data in _whole_lines(file, path):
+            line = _plain(data.decode("utf-8", "replace"))
+            if before is not None:
+                yield before + BROKEN if _DIGITS.match(line) else before
+            before = line
+        if before is not None:
+            yield before
 
 
 def _first_bytes(path: Path) -> bytes:

@@ -140,7 +140,11 @@ def tiles(report: Report, run: RunView) -> list[Tile]:
             duration(step["mean_seconds"]) if step else "–",
             f"median {duration(step['median_seconds'])}" if step else "",
         ),
-        Tile("target tokens", f"{tokens:,.0f}" if tokens else "–", "a second"),
+        Tile(
+            "target tokens",
+            f"{tokens:,.0f}" if tokens else "–",
+            "a second" if tokens or run.imported is None else "not recorded",
+        ),
     ]
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from unisono.diagnose.curve import bleu_curve, loss_curve
+from unisono.diagnose.rates import computed_rates
 from unisono.records.view import RunView
 from unisono.report.plot import Mark, Plot, Series
 from unisono.report.points import Point, finite, smoothed, thinned
@@ -65,7 +66,8 @@ def bleu_plot(run: RunView) -> Plot:
 
 def rate_plot(run: RunView) -> Plot:
     """Draw the learning rate and its peak."""
-    rates = finite([(step.step, step.learning_rate) for step in run.steps])
+    recorded = finite([(step.step, step.learning_rate) for step in run.steps])
+    rates = recorded or computed_rates(run)
     if not rates:
         return Plot("Learning rate", "rate", (), note="No rate was recorded.")
     peak = max(rates, key=lambda point: point[1])
@@ -73,7 +75,7 @@ def rate_plot(run: RunView) -> Plot:
     scaled: list[Point] = [(step, rate / 10.0**exponent) for step, rate in rates]
     top = max(scaled, key=lambda point: point[1])
     return Plot(
-        title="Learning rate",
+        title="Learning rate" if recorded else "Learning rate, computed from the settings",
         unit=f"in units of 10{str(exponent).translate(SUPERSCRIPTS)}",
         series=[Series("rate", thinned(scaled), "third", f"{scaled[-1][1]:.3g}")],
         marks=[Mark(top, f"highest {peak[1]:.3g} at {peak[0]:,.0f}", "third")],

@@ -5,6 +5,7 @@ from unisono.diagnose.checkpoints import BYTES_PER_NUMBER, moments_of
 from unisono.diagnose.imported.words import about, last_step, records, says
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
+from unisono.diagnose.words import listing
 from unisono.units import amount_of_bytes
 
 
@@ -27,11 +28,12 @@ def answer_checkpoint_size(case: Case) -> Answer:
     """Do the arithmetic, if the weights were counted and the optimizer is known."""
     parameters, moments = about(case).parameters, moments_of(case.run.config)
     if not parameters or moments is None:
+        missing = [] if parameters else ["the number of parameters"]
+        missing += ["the optimizer"] if moments is None else []
         return reply(
             "checkpoint_size",
             "unknown",
-            "It is not recorded, and cannot be computed without the number of parameters and "
-            "the optimizer.",
+            f"It is not recorded, and cannot be computed without {listing(missing)}.",
         )
     expected = BYTES_PER_NUMBER * parameters * (1 + moments)
     return reply(

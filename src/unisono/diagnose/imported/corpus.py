@@ -18,7 +18,7 @@ def answer_training_set(case: Case) -> Answer:
     evidence = [f"file: {name}" for name in files]
     if isinstance(longest, int):
         evidence.append(f"sentences of more than {longest} pieces were left out (max_length)")
-    missing = "no file, no size and no number of lines or tokens"
+    missing = "nothing of its files, size, lines or tokens"
     if files:
         short = listing([name.rpartition("/")[2] for name in files])
         missing = f"that it was {short}, but neither their size nor their lines nor tokens"

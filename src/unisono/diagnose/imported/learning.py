@@ -8,6 +8,9 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.imported.words import last_step
 from unisono.diagnose.report import Answer
 
+# How a foreign trainer computes its training loss is not known.
+TRAINING, AS_TRAINED = "with dropout and label smoothing", "as the trainer computes it"
+
 
 def answer_trained(case: Case) -> Answer:
     """Judge by the validations, and say what the trainer's own BLEU is worth."""
@@ -36,7 +39,8 @@ def answer_overfitting(case: Case) -> Answer:
             "before it. More data, more dropout or a smaller model help; so does stopping "
             "earlier."
         )
-    return msgspec.structs.replace(answer, advice=advice)
+    evidence = tuple(line.replace(TRAINING, AS_TRAINED) for line in answer.evidence)
+    return msgspec.structs.replace(answer, advice=advice, evidence=evidence)
 
 
 def _forced_bleu(case: Case) -> list[str]:

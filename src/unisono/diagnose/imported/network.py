@@ -11,12 +11,6 @@ from unisono.diagnose.wire import AS_GOOD_AS_EQUAL, MOST_OFF, Wire, wire_of
 from unisono.diagnose.words import count, listing, percent, rounded
 from unisono.units import amount_of_bytes, duration
 
-ADVICE = (
-    "Compare with one machine alone, which may be faster: `unisono simulate` says what to "
-    "expect of other numbers of machines and other links. Exchange less often, with more "
-    "sentences an update, or over a faster link."
-)
-
 
 def answer_network(case: Case) -> Answer:
     """Say what the processes had to exchange, and whether the link explains the step."""
@@ -46,7 +40,7 @@ def answer_network(case: Case) -> Answer:
         f"{_OPENINGS[wire.verdict]} {_exchange(case, wire)} {_judgement(case, wire)}",
         values=_values(case, wire),
         evidence=_evidence(case, wire),
-        advice=ADVICE if wire.verdict == "bottleneck" else "",
+        advice=_advice(case) if wire.verdict == "bottleneck" else "",
     )
 
 
@@ -146,6 +140,18 @@ def _judgement(case: Case, wire: Wire) -> str:
             "or numbers of 16 bits were sent. Either way the exchange fills the step."
         )
     return f"That is {percent(min(1.0, wire.ratio))} of {step}."
+
+
+def _advice(case: Case) -> str:
+    run = about(case)
+    command = (
+        f"unisono simulate --nodes 1,{run.machines} --gpus-per-node "
+        f"{run.processes // run.machines} --link {run.link_bits_per_second / 1e6:g}mbit"
+    )
+    return (
+        f"Compare with one machine alone, which may well be faster: see `{command}`. Exchange "
+        "less often, with more sentences an update, or over a faster link."
+    )
 
 
 def _link(case: Case) -> str:
