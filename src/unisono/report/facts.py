@@ -150,7 +150,7 @@ def tiles(report: Report, run: RunView) -> list[Tile]:
 
 def slices(report: Report) -> list[Slice]:
     """Return the bar of time, in a fixed order; nothing if it was not measured."""
-    if not report.bottleneck.measured:
+    if report.bottleneck.measured is False:
         return []
     shares = {cause: getattr(report.bottleneck.shares, cause) for cause in CAUSES}
     return [Slice(cause, CAUSES[cause], s, percent(s)) for cause, s in shares.items()]
@@ -159,7 +159,7 @@ def slices(report: Report) -> list[Slice]:
 def bottleneck_words(report: Report) -> str:
     """Say what an update would take without what costs most; "" where it is arithmetic."""
     found = report.bottleneck
-    if not found.measured:
+    if found.measured is False:
         why = "Not measured: the run was imported, and its records do not say."
         computed = " By arithmetic, the exchange over the network set the pace."
         return why + computed * (found.cause == "network")
