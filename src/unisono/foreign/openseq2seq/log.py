@@ -33,7 +33,7 @@ _TOKEN = re.compile(
 )
 _CLOCK = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,6}): [IWEF] ")
 _NCCL = re.compile(r"^([\w.-]{1,255}):(\d{1,9}):\d+ \[(\d{1,4})\] NCCL INFO (.*)$")
-_PLACE = re.compile(r"(?:comm 0x\w+ )?rank (\d{1,5}) nranks (\d{1,5})(?=\s|$)")
+_PLACE = re.compile(r"(?:comm 0x\w+ )?rank (\d{1,5}) nranks (\d{1,5})(?=\s*$| - | cudaDev)")
 _INTERFACE = re.compile(r"NET.*Using (?:interface |\[0\])([\w.-]+):([\d.]+|\[[\da-f:]+\])<\d+>")
 _DEVICE = re.compile(r"^name: (.{1,100}?) major: \d")
 
