@@ -18,6 +18,7 @@ PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", 
 PARTS |= {"lookout"}
 MIDDLE = {"config", "diagnose"}
 STAGES = {"prepare", "train", "serve", "export", "watch", "report", "launch", "lab", "check"}
+STAGES |= {"foreign"}
 
 MAY_IMPORT = {
     "errors": set(),
@@ -57,12 +58,14 @@ MAY_IMPORT = {
     # What it asks other machines is what training would: settings, corpus, size of a model.
     "launch": FOUNDATION | {"records", "corpus", "models", "config"},
     "lab": FOUNDATION | {"launch"},
+    # It writes what the others read: run directories and settings.
+    "foreign": FOUNDATION | {"records", "config"},
     "check": FOUNDATION | {"physics", "models"},
     "cli": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
 }
 WITHOUT_TORCH = sorted(
     {"text", "corpus", "corpora", "prepare", "records", "schedules", "score", "config"}
-    | {"diagnose", "report", "watch", "launch", "lab", "check", "cli", "lookout"}
+    | {"diagnose", "report", "watch", "launch", "lab", "check", "cli", "lookout", "foreign"}
     & set(MAY_IMPORT)
 )
 FORBIDDEN = re.compile(

@@ -23,9 +23,11 @@ VERBS = {
     "average": "average checkpoints into a bundle",
     "report": "answer the eleven questions about a run",
     "compare": "put runs side by side",
+    "import": "read runs and settings of other trainers",
     "translate": "translate standard input to standard output",
     "score": "compute BLEU of a translation",
 }
+FILES = {"import": "import_runs"}  # a word that Python keeps for itself
 
 
 class Verbs(click.Group):
@@ -39,7 +41,8 @@ class Verbs(click.Group):
         """Import and return the command."""
         if cmd_name not in VERBS:
             return None
-        command = getattr(importlib.import_module(f"unisono.cli.{cmd_name}"), cmd_name)
+        name = FILES.get(cmd_name, cmd_name)
+        command = getattr(importlib.import_module(f"unisono.cli.{name}"), name)
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -6,6 +6,7 @@ from unisono.diagnose.bottleneck import find_bottleneck
 from unisono.diagnose.ledger import Ledger, keep_ledger
 from unisono.diagnose.report import Bottleneck
 from unisono.diagnose.sessions import Session, sessions_of
+from unisono.diagnose.wire import computed_bottleneck
 from unisono.records.view import RunView
 
 
@@ -45,4 +46,6 @@ def open_case(run: RunView, now: float) -> Case:
     """Work out sessions, ledger and bottleneck of `run`."""
     sessions = sessions_of(run)
     ledger = keep_ledger(run, sessions)
+    if run.imported is not None:
+        return Case(run, now, sessions, ledger, computed_bottleneck(run.imported, ledger))
     return Case(run, now, sessions, ledger, find_bottleneck(ledger))

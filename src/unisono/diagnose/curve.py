@@ -75,8 +75,14 @@ def tail_of(curve: Sequence[tuple[int, float]]) -> Tail:
 
 
 def mean_loss(steps: Sequence[StepTaken]) -> float:
-    """Return the training loss per target token over `steps`; NaN if there is none."""
+    """Return the training loss per target token over `steps`; NaN if there is none.
+
+    If no tokens were counted, as in a run that was imported, all updates weigh the same.
+    """
     known = [step for step in steps if is_finite(step.loss) and step.target_tokens > 0]
+    if not any(step.target_tokens > 0 for step in steps):
+        losses = [number(step.loss) for step in steps if is_finite(step.loss)]
+        return sum(losses) / len(losses) if losses else math.nan
     tokens = sum(step.target_tokens for step in known)
     total = sum(number(step.loss) * step.target_tokens for step in known)
     return total / tokens if tokens else math.nan

@@ -19,7 +19,7 @@ def divergence(case: Case) -> str:
 
 def _not_a_number(case: Case) -> str:
     validations, last = case.run.validations, case.run.steps[-LOST_UPDATES:]
-    if validations and not is_finite(validations[-1].loss):
+    if loss_curve(validations) and not is_finite(validations[-1].loss):
         return f"the validation loss at step {validations[-1].step:,} is not a finite number"
     if len(last) == LOST_UPDATES and not any(is_finite(step.loss) for step in last):
         return f"the training loss is not a finite number since step {last[0].step:,} or before"

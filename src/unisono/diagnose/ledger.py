@@ -6,6 +6,7 @@ was the last to arrive, so what it spent there was spent on the wire; whatever t
 beyond that, they spent waiting for it. (StepTaken: `backward` does not hold `exchange`.)
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,12 +102,14 @@ def keep_ledger(run: RunView, sessions: Sequence[Session]) -> Ledger:
     rows, columns = [], _by_step(run)
     previous = None
     for step in run.steps:
+        if not math.isfinite(step.seconds):
+            continue  # imported, and its time is not known
         session = _session_at(sessions, step.time)
         ranks = sorted(rank for rank in columns[step.step] if rank < session.size)
         records = [columns[step.step][rank] for rank in ranks]
         rows.append(_row(records, ranks, session.size, first=session is not previous))
         previous = session
-    evaluation = sum(event.seconds for event in run.validations)
+    evaluation = sum(e.seconds for e in run.validations if math.isfinite(e.seconds))
     evaluation += sum(event.seconds for event in run.tests)
     return Ledger(
         rows=tuple(rows),

@@ -16,6 +16,8 @@ def state(case: Case) -> str:
     if not case.sessions:
         return "unknown"
     reason = case.sessions[-1].reason
+    if case.run.imported is not None:
+        return "finished" if reason else "unknown"
     if reason:
         return "finished" if reason in FINISHED else "stopped"
     return "running" if silence(case) <= patience(case) else "failed"

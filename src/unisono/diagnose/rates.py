@@ -7,6 +7,7 @@ import msgspec
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.curve import is_finite
+from unisono.records.view import RunView
 from unisono.schedules import Schedule
 from unisono.schedules.cosine import Cosine
 from unisono.schedules.linear import Linear
@@ -62,6 +63,14 @@ def rates_of(case: Case) -> Rates | None:
         last_step=last.step,
         unfinished=_unfinished(schedule_of(case.run.config), last.step),
     )
+
+
+def computed_rates(run: RunView) -> list[tuple[float, float]]:
+    """Return the rates at the recorded steps by the schedule, if no rate was recorded."""
+    schedule = schedule_of(run.config)
+    if schedule is None or run.imported is None:
+        return []
+    return [(float(s.step), schedule(s.step)) for s in run.steps if s.step > 0]
 
 
 def _unfinished(schedule: Schedule | None, step: int) -> str:

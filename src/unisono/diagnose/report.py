@@ -28,6 +28,8 @@ class Bottleneck(Struct, frozen=True, kw_only=True):
 
     `culprit` is the rank that was late, when one rank was. `without_it_seconds_per_step` is
     null when there is nothing to take away: the cause is compute, or nothing was measured.
+    `measured` is there, and false, in a run that was imported alone: there the cause is
+    `unknown`, or follows from arithmetic.
     """
 
     cause: str
@@ -35,6 +37,7 @@ class Bottleneck(Struct, frozen=True, kw_only=True):
     shares: Shares
     culprit: int | None = None
     without_it_seconds_per_step: float | None = None
+    measured: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Answer(Struct, frozen=True, kw_only=True):

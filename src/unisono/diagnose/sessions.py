@@ -1,5 +1,6 @@
 """A run may be started several times; each start that got going is a session."""
 
+import math
 from dataclasses import dataclass
 
 from unisono.records.events import Ended, Started
@@ -46,7 +47,8 @@ def _session(
 def _without_start(run: RunView, seen: list[float]) -> tuple[Session, ...]:
     if not run.steps:
         return ()
-    began = run.steps[0].time - run.steps[0].seconds
+    first = run.steps[0]
+    began = first.time - (first.seconds if math.isfinite(first.seconds) else 0.0)
     reason = run.ends[-1].reason if run.ends else ""
     return (Session(began, max(seen), max(1, len(run.ranks)), reason),)
 

@@ -64,7 +64,8 @@ class StepTaken(Event, frozen=True, kw_only=True, tag="step"):
     of this one, without evaluation and checkpoints; the parts below it are within it:
     `exchange` is the part of the gradient exchange that the backward pass did not hide,
     `agree` the time until all processes had said how their step went. What is left over is
-    "other".
+    "other". In a run that was imported, what is not known is NaN, or 0 if it is a count; the
+    parts are never known.
     """
 
     step: int
@@ -97,7 +98,9 @@ class Sample(msgspec.Struct, frozen=True):
 class Validated(Event, frozen=True, kw_only=True, tag="validated"):
     """One pass over the validation set. `bleu` is -1 when it was not asked for.
 
-    Only the leading process has `samples`.
+    Only the leading process has `samples`. `forced_bleu` is what OpenSeq2Seq prints as BLEU:
+    that of the next words it would choose in the midst of the reference. It is no BLEU of
+    translations (a model that repeats its input has 95), so it is kept apart; -1 is none.
     """
 
     step: int
@@ -110,6 +113,7 @@ class Validated(Event, frozen=True, kw_only=True, tag="validated"):
     best: bool = False
     empty: int = 0
     samples: tuple[Sample, ...] = ()
+    forced_bleu: float = -1.0
 
 
 class Saved(Event, frozen=True, kw_only=True, tag="saved"):

@@ -22,6 +22,7 @@ from unisono.records.events import (
     Warned,
     from_lines,
 )
+from unisono.records.imported import Imported, read_imported
 from unisono.records.layout import RunDirectory
 
 E = TypeVar("E", bound=AnyEvent)
@@ -35,6 +36,7 @@ class RunView:
     What a crash undid is not in it, but `seen` holds the times of all that rank 0 recorded.
     `steps`, `validations`, `saves`, `warnings` are those of rank 0; `ranks` holds every rank's
     steps. `losses` holds every process that was lost, once, as the first who saw it tells.
+    `imported` says where a run comes from that another trainer made.
     """
 
     path: Path
@@ -51,6 +53,7 @@ class RunView:
     ends: tuple[Ended, ...] = ()
     samples: dict[int, tuple[Sample, ...]] = field(default_factory=dict)
     seen: tuple[float, ...] = ()
+    imported: Imported | None = None
 
     @property
     def steps(self) -> tuple[StepTaken, ...]:
@@ -100,6 +103,7 @@ def read_run(path: Path) -> RunView:
         ends=tuple(_of(leader, Ended)),
         samples=_samples(directory.samples, _of(leader, Validated)),
         seen=tuple(event.time for event in recorded.get(0, [])),
+        imported=read_imported(path),
     )
 
 

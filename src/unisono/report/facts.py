@@ -8,6 +8,7 @@ from typing import Any
 from unisono.diagnose.corpus_facts import CorpusFacts, corpus_facts
 from unisono.diagnose.report import Report
 from unisono.diagnose.words import count, listing, percent
+from unisono.records.imported import Imported
 from unisono.records.view import RunView
 from unisono.report.tones import CAUSES
 from unisono.units import amount_of_bytes, duration
@@ -85,6 +86,8 @@ def about(run: RunView) -> list[str]:
     if facts:
         words.append(f"{facts.source_language} → {facts.target_language}")
     starts = run.last_starts
+    if run.imported is not None:
+        return words + _about_imported(run, run.imported)
     if starts:
         devices = listing(sorted({start.device.split(":")[0] for start in starts}))
         words += [
@@ -96,17 +99,31 @@ def about(run: RunView) -> list[str]:
     return words
 
 
+def _about_imported(run: RunView, about: Imported) -> list[str]:
+    words = [about.trainer]
+    if about.parameters:
+        words.append(f"{about.parameters:,} parameters")
+    hosts = [host for host in run.hosts if host]
+    if about.processes:
+        where = f" on {listing(hosts)}" if hosts else ""
+        words.append(f"{count(about.processes, 'process', 'processes')}{where}")
+    if about.clock and run.seen:
+        # The zone of that clock is not known.
+        words.append(f"started {_moment(min(run.seen)).removesuffix(' UTC')}")
+    return words
+
+
 def tiles(report: Report, run: RunView) -> list[Tile]:
     """Return the six figures at the head of the page."""
     took, step = report.answer("duration").values, report.answer("step_time").values
     learnt = report.answer("overfitting").values
     scores = [v for v in run.validations if v.bleu >= 0]
     best = max(scores, key=lambda event: event.bleu, default=None)
-    epochs = f"epoch {run.steps[-1].epoch:,}" if run.steps else ""
+    epochs = f"epoch {run.steps[-1].epoch:,}" if run.steps and run.steps[-1].epoch else ""
     tokens = step.get("target_tokens_per_second")
     loss = learnt.get("best_loss")
     return [
-        Tile("time", duration(took["seconds"]) if took else "–", _starts(took)),
+        Tile("time", duration(took["seconds"]) if took.get("seconds") else "–", _starts(took)),
         Tile("updates", count(took.get("updates", 0)), epochs),
         Tile(
             "best validation loss",
@@ -123,12 +140,18 @@ def tiles(report: Report, run: RunView) -> list[Tile]:
             duration(step["mean_seconds"]) if step else "–",
             f"median {duration(step['median_seconds'])}" if step else "",
         ),
-        Tile("target tokens", f"{tokens:,.0f}" if tokens else "–", "a second"),
+        Tile(
+            "target tokens",
+            f"{tokens:,.0f}" if tokens else "–",
+            "a second" if tokens or run.imported is None else "not recorded",
+        ),
     ]
 
 
 def slices(report: Report) -> list[Slice]:
-    """Return the bar of time, in a fixed order."""
+    """Return the bar of time, in a fixed order; nothing if it was not measured."""
+    if report.bottleneck.measured is False:
+        return []
     shares = {cause: getattr(report.bottleneck.shares, cause) for cause in CAUSES}
     return [Slice(cause, CAUSES[cause], s, percent(s)) for cause, s in shares.items()]
 
@@ -136,6 +159,10 @@ def slices(report: Report) -> list[Slice]:
 def bottleneck_words(report: Report) -> str:
     """Say what an update would take without what costs most; "" where it is arithmetic."""
     found = report.bottleneck
+    if found.measured is False:
+        why = "Not measured: the run was imported, and its records do not say."
+        computed = " By arithmetic, the exchange over the network set the pace."
+        return why + computed * (found.cause == "network")
     if found.without_it_seconds_per_step is None:
         return ""
     who = f" (rank {found.culprit})" if found.culprit is not None else ""
@@ -235,6 +262,8 @@ def _starts(took: dict[str, Any]) -> str:
     if not took:
         return ""
     left = took.get("seconds_left")
+    if took.get("starts") is None:
+        return "on record"
     if left is not None:
         return f"{duration(left)} to go"
     return "in one go" if not took["restarts"] else f"over {took['starts']} starts"

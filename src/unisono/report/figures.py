@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from unisono.diagnose.curve import bleu_curve, loss_curve
+from unisono.diagnose.rates import computed_rates
 from unisono.records.view import RunView
 from unisono.report.plot import Mark, Plot, Series
 from unisono.report.points import Point, finite, smoothed, thinned
@@ -65,15 +66,16 @@ def bleu_plot(run: RunView) -> Plot:
 
 def rate_plot(run: RunView) -> Plot:
     """Draw the learning rate and its peak."""
-    rates = finite([(step.step, step.learning_rate) for step in run.steps])
+    recorded = finite([(step.step, step.learning_rate) for step in run.steps])
+    rates = recorded or computed_rates(run)
     if not rates:
-        return Plot("Learning rate", "rate", (), note="No update was recorded.")
+        return Plot("Learning rate", "rate", (), note="No rate was recorded.")
     peak = max(rates, key=lambda point: point[1])
     exponent = math.floor(math.log10(peak[1])) if peak[1] > 0 else 0
     scaled: list[Point] = [(step, rate / 10.0**exponent) for step, rate in rates]
     top = max(scaled, key=lambda point: point[1])
     return Plot(
-        title="Learning rate",
+        title="Learning rate" if recorded else "Learning rate, computed from the settings",
         unit=f"in units of 10{str(exponent).translate(SUPERSCRIPTS)}",
         series=[Series("rate", thinned(scaled), "third", f"{scaled[-1][1]:.3g}")],
         marks=[Mark(top, f"highest {peak[1]:.3g} at {peak[0]:,.0f}", "third")],
@@ -87,7 +89,7 @@ def time_plot(run: RunView) -> Plot:
     """Draw the seconds of each step; a few very slow ones may lie above the paper."""
     times = finite([(step.step, step.seconds) for step in run.steps])
     if not times:
-        return Plot("Step time", "seconds", (), note="No update was recorded.")
+        return Plot("Step time", "seconds", (), note="No time of an update was recorded.")
     ordered = sorted(seconds for _, seconds in times)
     usual, most = ordered[int(0.98 * (len(ordered) - 1))], ordered[-1]
     top = 1.15 * (most if most < 2 * usual else 1.3 * usual)

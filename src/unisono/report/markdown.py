@@ -19,7 +19,7 @@ def render_markdown(report: Report, run: RunView) -> str:
         f"**{plain(report.headline)}**",
         plain(" · ".join(about(run))),
         "## Where the time went",
-        plain(", ".join(shares) + "."),
+        plain(", ".join(shares) + ".") if shares else "",
         plain(bottleneck_words(report)),
         "## Findings" if report.findings else "",
         *(_finding(finding) for finding in report.findings),

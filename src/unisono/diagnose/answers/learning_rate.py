@@ -1,6 +1,7 @@
 """What does the learning-rate curve show, and why?"""
 
 from unisono.diagnose.case import Case
+from unisono.diagnose.curve import is_finite
 from unisono.diagnose.questions import reply
 from unisono.diagnose.rates import Rates, rates_of, schedule_of
 from unisono.diagnose.report import Answer
@@ -23,7 +24,7 @@ def answer_learning_rate(case: Case) -> Answer:
             "The configuration holds no learning-rate schedule that this version can read.",
             values=_values(None, rates),
         )
-    words = f"{_course(schedule)} It follows the number of updates alone, never the loss."
+    words = f"{course(schedule)} It follows the number of updates alone, never the loss."
     if rates is None:
         return reply(
             "learning_rate",
@@ -47,6 +48,8 @@ def deviations(case: Case, schedule: Schedule) -> list[int]:
     """Return the steps whose recorded rate is not the formula's."""
     wrong = []
     for step in case.run.steps:
+        if step.step < 1 or not is_finite(step.learning_rate):
+            continue  # imported, and not known
         due = schedule(step.step)
         if abs(step.learning_rate - due) > TOLERANCE * max(due, 1e-12):
             wrong.append(step.step)
@@ -79,7 +82,8 @@ def _shown(rates: Rates, schedule: Schedule) -> str:
     )
 
 
-def _course(schedule: Schedule) -> str:
+def course(schedule: Schedule) -> str:
+    """Say in words a student can repeat how the rate goes."""
     warmup = schedule.warmup_steps
     rise = f"It rises in a straight line for {count(warmup, 'update')} (warm-up), then "
     if not warmup:

@@ -1,0 +1,131 @@
+"""`unisono import`: runs and settings of other trainers."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unisono.cli.options import PathType
+from unisono.errors import ConfigError, DataError
+from unisono.units import BITS, amount
+
+TO_RUN = click.option("--to", type=PathType, required=True, help="The run directory to write.")
+FACTS = (
+    click.option(
+        "--processes", default=0, type=click.IntRange(0), help="If the records do not tell."
+    ),
+    click.option("--machines", default=0, type=click.IntRange(0), help="Likewise."),
+    click.option("--parameters", default=0, type=click.IntRange(0), help="Likewise."),
+    click.option(
+        "--link",
+        default="",
+        metavar="RATE",
+        help="Between the machines, as bought, such as 1gbit: answers the network question.",
+    ),
+    click.option(
+        "--measured", is_flag=True, help="The rate of --link was measured, not bought."
+    ),
+)
+
+
+def _with_facts(command: Any) -> Any:
+    for option in reversed(FACTS):
+        command = option(command)
+    return command
+
+
+@click.group("import")
+def import_runs() -> None:
+    """Turn runs of other trainers into run directories that `report` can read.
+
+    What their records do not tell stays unknown. Nothing is overwritten.
+    """
+
+
+@import_runs.command()
+@click.argument("log", type=PathType)
+@TO_RUN
+@click.option(
+    "--run", "number", default=0, type=click.IntRange(0), help="Of a log with several: which."
+)
+@_with_facts
+def openseq2seq(log: Path, to: Path, number: int, **facts: Any) -> None:
+    """Import a run from LOG, the output of OpenSeq2Seq (also with .gz): such as nohup.out."""
+    from unisono.foreign.openseq2seq.build import read_openseq2seq
+    from unisono.foreign.run import check_free, write_run
+
+    told = _told(facts)
+    check_free(to)
+    run = read_openseq2seq(log, told, number)
+    write_run(run, to)
+    _say(to, run.about.notes)
+
+
+@import_runs.command()
+@click.argument("directory", type=PathType)
+@TO_RUN
+@_with_facts
+def tensorboard(directory: Path, to: Path, **facts: Any) -> None:
+    """Import a run from the event files in DIRECTORY.
+
+    The scalars of Hugging Face, fairseq, OpenNMT-py, Eole and Unisono are known by their tags.
+    """
+    from unisono.foreign.run import check_free, write_run
+    from unisono.foreign.tensorboard.build import read_tensorboard
+
+    told = _told(facts)
+    check_free(to)
+    run = read_tensorboard(directory, told)
+    write_run(run, to)
+    _say(to, run.about.notes)
+
+
+@import_runs.command()
+@click.argument("source", metavar="FILE.py", type=PathType)
+@click.option("--to", type=PathType, required=True, help="The TOML file to write.")
+@click.option(
+    "--processes", default=0, type=click.IntRange(0), help="How many GPUs shared an update."
+)
+def config(source: Path, to: Path, processes: int) -> None:
+    """Turn settings of OpenSeq2Seq into TOML. FILE.py is read, never run."""
+    from unisono.foreign.openseq2seq.toml import read_settings, to_toml
+
+    if to.exists() or to.is_symlink():
+        raise DataError(f"{to} is there already", where="--to", fix="choose another name")
+    made = read_settings(source, processes)
+    text = to_toml(made, source.name)
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with to.open("x", encoding="utf-8") as file:
+        file.write(text)
+    for entry in made.left:
+        print(f"not taken over: {_shown(entry)}", file=sys.stderr)
+    print(to)
+
+
+def _told(facts: dict[str, Any]) -> Any:
+    from unisono.foreign.told import Told
+
+    if facts["measured"] and not facts["link"]:
+        raise ConfigError(
+            "--measured says how --link is known", where="--measured", fix="give both"
+        )
+    rate = amount(facts["link"], BITS, "--link", '"1gbit"') if facts["link"] else 0.0
+    return Told(
+        processes=facts["processes"],
+        machines=facts["machines"],
+        parameters=facts["parameters"],
+        link_bits_per_second=rate,
+        link_measured=facts["measured"],
+    )
+
+
+def _say(to: Path, notes: tuple[str, ...]) -> None:
+    for note in notes:
+        print(f"note: {_shown(note)}", file=sys.stderr)
+    print(to)
+    print(f"now: unisono report {to}", file=sys.stderr)
+
+
+def _shown(text: str) -> str:
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

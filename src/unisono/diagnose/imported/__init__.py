@@ -1,0 +1,35 @@
+"""Runs of other trainers: what their records tell, what arithmetic adds, what stays unknown."""
+
+from collections.abc import Callable
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.imported.checkpoints import (
+    answer_checkpoint_files,
+    answer_checkpoint_size,
+)
+from unisono.diagnose.imported.clock import answer_duration, answer_step_time
+from unisono.diagnose.imported.corpus import answer_training_set
+from unisono.diagnose.imported.learning import answer_overfitting, answer_trained
+from unisono.diagnose.imported.network import (
+    answer_devices,
+    answer_network,
+    answer_step_vs_network,
+)
+from unisono.diagnose.imported.page import findings as findings
+from unisono.diagnose.imported.page import imported_headline as imported_headline
+from unisono.diagnose.imported.rates import answer_learning_rate
+from unisono.diagnose.report import Answer
+
+IMPORTED_ANSWERS: dict[str, Callable[[Case], Answer]] = {
+    "duration": answer_duration,
+    "trained": answer_trained,
+    "overfitting": answer_overfitting,
+    "devices": answer_devices,
+    "network": answer_network,
+    "learning_rate": answer_learning_rate,
+    "training_set": answer_training_set,
+    "checkpoint_files": answer_checkpoint_files,
+    "checkpoint_size": answer_checkpoint_size,
+    "step_time": answer_step_time,
+    "step_vs_network": answer_step_vs_network,
+}

@@ -1,0 +1,52 @@
+"""The headline of an imported run, and the one finding it has: where it comes from."""
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.curve import bleu_curve, loss_curve
+from unisono.diagnose.imported.clock import elapsed
+from unisono.diagnose.imported.words import about, last_step, records
+from unisono.diagnose.report import Finding
+from unisono.diagnose.words import count, listing
+from unisono.units import duration
+
+
+def imported_headline(case: Case) -> str:
+    """Say in a sentence what was imported, how good it became, and what arithmetic says."""
+    run = about(case)
+    took = f" in {duration(elapsed(case))}" if elapsed(case) else ""
+    came = f"Imported from {run.trainer}: {count(last_step(case), 'update')}{took}"
+    parts = [came, _quality(case), _time(case)]
+    return "; ".join(part for part in parts if part) + "."
+
+
+def findings(case: Case) -> tuple[Finding, ...]:
+    """Return the remark that this run was imported, with what one has to know to read it."""
+    run = about(case)
+    told = {"link": "the rate of the link"}
+    given = [told.get(name, f"the number of {name}") for name in run.told]
+    lines = [*run.notes]
+    if given:
+        lines.append(f"given by the one who imported it: {listing(given)}")
+    return (
+        Finding(
+            id="imported",
+            severity="info",
+            summary=f"This run was made by {run.trainer} and read from {run.source}: what "
+            f"{records(case)} did not tell is unknown.",
+            evidence=tuple(lines),
+        ),
+    )
+
+
+def _quality(case: Case) -> str:
+    curve, scores = loss_curve(case.run.validations), bleu_curve(case.run.validations)
+    best = f", best BLEU {max(score for _, score in scores):.1f}" if scores else ""
+    if not curve:
+        return best.removeprefix(", ") or "no validation on record"
+    step, loss = min(curve, key=lambda point: point[1])
+    return f"best validation loss {loss:.3f} at step {step:,}{best}"
+
+
+def _time(case: Case) -> str:
+    if case.bottleneck.cause == "network":
+        return "by arithmetic, the network set the pace"
+    return "where the time went is not recorded"

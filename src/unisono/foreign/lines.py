@@ -1,0 +1,74 @@
+"""Lines of a log as people have them: packed, torn, coloured, written by several at once."""
+
+import gzip
+import io
+import lzma
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from unisono.errors import DataError
+
+CHUNK = 1 << 18
+LONGEST = 1 << 16  # bytes of a line that are looked at
+BROKEN = "…"
+PACKED = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open}
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+# What `mpirun --tag-output` and horovodrun put in front: [job,rank]<stream>: and a clock.
+_TAG = re.compile(
+    r"^(?:\w{3} \w{3} +\d+ [\d:]{8} \d{4})?\[\d+,(\d+)\](?:<(?:stdout|stderr)>)?:"
+)
+_DIGITS = re.compile(r"[\d.](?!\d{3}-\d\d-\d\d )")  # not a date
+
+
+def log_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of the log at `path`, without colours and tags, in bounded memory.
+
+    A carriage return ends a line, too. The last line is passed over if it has no end, and of a
+    very long one only the beginning is seen. A line that goes on with digits in the next one,
+    as a narrow terminal breaks it, has `BROKEN` at its end: its last number is not whole.
+    """
+    opener = PACKED.get(_first_bytes(path), open)
+    with cast(io.BufferedReader, opener(path, "rb")) as file:  # type: ignore[operator]
+        before = None
+        for data in _whole_lines(file, path):
+            line = _plain(data.decode("utf-8", "replace"))
+            if before is not None:
+                yield before + BROKEN if _DIGITS.match(line) else before
+            before = line
+        if before is not None:
+            yield before
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(2)
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read: {error.strerror}", where=str(path), fix="name a log"
+        ) from error
+
+
+def _whole_lines(file: io.BufferedReader, path: Path) -> Iterator[bytes]:
+    rest = b""
+    while chunk := _next(file, path):
+        *lines, rest = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
+        yield from (line[:LONGEST] for line in lines if line)
+        rest = rest[:LONGEST]
+
+
+def _next(file: io.BufferedReader, path: Path) -> bytes:
+    try:
+        return file.read1(CHUNK)
+    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
+        return b""  # a packed file that was cut off: what came before counts
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}", where=str(path)) from error
+
+
+def _plain(line: str) -> str:
+    return _TAG.sub("", _ANSI.sub("", line) if "\x1b" in line else line)

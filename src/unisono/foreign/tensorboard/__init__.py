@@ -1,0 +1,1 @@
+"""Event files of TensorBoard, as many trainers write them."""
