@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "physics": FOUNDATION,
     "models": FOUNDATION | {"text"},
     "optim": FOUNDATION,
-    "comm": FOUNDATION,
+    "comm": FOUNDATION | {"physics"},
     "lookout": FOUNDATION | {"records"},
     "batching": FOUNDATION | {"text", "corpus"},
     "translate": FOUNDATION | {"text", "models"},
@@ -54,6 +54,7 @@ MAY_IMPORT = {
     "prepare": FOUNDATION | {"text", "corpus", "config"},
     "train": FOUNDATION | FORMATS | PARTS | {"config"},
     "report": FOUNDATION | {"records", "diagnose"},
+    "watch": FOUNDATION | {"records", "diagnose"},
     # What it asks other machines is what training would: settings, corpus, size of a model.
     "launch": FOUNDATION | {"records", "corpus", "models", "config"},
     "lab": FOUNDATION | {"launch"},
@@ -64,7 +65,7 @@ MAY_IMPORT = {
 }
 WITHOUT_TORCH = sorted(
     {"text", "corpus", "corpora", "prepare", "records", "schedules", "score", "config"}
-    | {"diagnose", "report", "launch", "lab", "check", "cli", "lookout", "foreign"}
+    | {"diagnose", "report", "watch", "launch", "lab", "check", "cli", "lookout", "foreign"}
     & set(MAY_IMPORT)
 )
 FORBIDDEN = re.compile(

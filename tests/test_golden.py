@@ -47,6 +47,16 @@ def test_a_checkpoint_of_format_1_is_loaded():
     }
 
 
+def test_a_checkpoint_of_format_2_is_loaded_with_what_the_exchange_kept():
+    name, troubles = checkpoint.newest(GOLDEN / "checkpoints-2")
+    assert (name, troubles) == ("step-0000002", [])
+    loaded = checkpoint.load(GOLDEN / "checkpoints-2" / name)
+    assert loaded.exchange.keys() == {
+        f"{rank}/{weight}/gradient_left_over" for rank in (0, 1) for weight in loaded.model
+    }
+    assert any(tensor.any() for tensor in loaded.exchange.values())
+
+
 def test_a_bundle_of_format_1_says_what_it_said():
     bundle = open_bundle(GOLDEN / "bundle-1")
     ids = bundle.tokenizers.source.encode(["one two three", "drei zwei eins"])

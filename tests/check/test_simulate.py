@@ -29,7 +29,7 @@ def test_a_second_machine_on_a_slow_link_is_warned_of():
     assert ddp["bytes_per_exchange"] == pytest.approx(363.1e6, rel=1e-3)
     assert "slower than one" in ddp["stop"]
     assert ddp["speedup"] < 1
-    assert two["advised"] == "ddp"
+    assert two["advised"].startswith("diloco")
 
 
 def test_the_page_says_the_same():

@@ -189,3 +189,23 @@ def test_no_table_whatever_makes_anything_but_settings_or_a_clear_error(table):
     except ConfigError as error:
         assert error.what
         assert "run.toml" in error.where
+
+
+@pytest.mark.parametrize("strategy", ["powersgd", "diloco"])
+def test_a_strategy_that_would_never_begin_is_refused(strategy):
+    def table(steps):
+        return {**LEAST, "sync": {"strategy": strategy, "warmup_steps": steps}}
+
+    with pytest.raises(ConfigError, match=f"`{strategy}` would never begin") as caught:
+        resolve(table(10), where="test")
+    assert "warmup_steps" in caught.value.where
+    assert resolve(table(9), where="test")
+
+
+def test_closing_updates_need_an_end_that_is_known():
+    sync = {"strategy": "diloco", "closing_steps": 5}
+    with pytest.raises(ConfigError, match="when the closing updates begin is not known"):
+        resolve({**LEAST, "sync": sync, "train": {"max_epochs": 3}}, where="test")
+    with pytest.raises(ConfigError, match="6 updates are exact"):
+        table = {**LEAST, "sync": {**sync, "warmup_steps": 1}, "train": {"max_steps": 6}}
+        resolve(table, where="test")

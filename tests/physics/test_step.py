@@ -32,9 +32,9 @@ def test_bytes_by_hand():
     assert hierarchical(100, nodes=1) == 0
     assert packed_bytes(512, bits=8) == 512 + 2 * 4
     assert packed_bytes(513, bits=4) == 256.5 + 3 * 4
-    assert packed_bytes(100, bits=16) == 200
-    assert gathered(100.0, nodes=4) == 300
-    assert gathered(100.0, nodes=1) == 0
+    assert packed_bytes(100, bits=16) == 200 + 4
+    assert gathered(100.0, ranks=4) == 300
+    assert gathered(100.0, ranks=1) == 0
 
 
 def test_buckets_fill_up_from_a_small_one_on():
@@ -99,12 +99,18 @@ def test_the_rare_exchange_is_the_least_rare_that_hides():
 
 
 def test_choices_send_less_and_less():
-    cluster = Cluster(2, 2, nominal_link(100e6))
+    cluster = Cluster(2, 1, nominal_link(100e6))
     found = choices(60_000_000, cluster, WORK)
     per_update = [one.card_bytes / one.every for one in found]
     assert per_update == sorted(per_update, reverse=True)
     assert [one.exact for one in found] == [True, False, False, False, False]
     assert len(choices(60_000_000, cluster.alone(), WORK)) == 1
+
+
+def test_with_many_processes_packed_numbers_that_everybody_gets_are_no_gain():
+    exact, half, *_ = choices(60_000_000, Cluster(2, 2, nominal_link(100e6)), WORK)
+    # A ring of four sends 1.5 times the gradient, and so do three messages of half its size.
+    assert half.card_bytes > exact.card_bytes
 
 
 def test_a_bill():

@@ -17,7 +17,6 @@ from unisono.physics.link import Link
 from unisono.physics.step import Work
 
 OPTIMIZER_SHARE = 0.02  # of the computing; assumed, like the share of a device's peak
-AVAILABLE = frozenset({"ddp"})  # the others are on paper only, until `train` can do them
 HIDDEN = 0.05  # waiting less than this is hardly worth a change
 
 
@@ -59,11 +58,6 @@ class Line:
     speedup: float
     warning: str
 
-    @property
-    def available(self) -> bool:
-        """Return whether `train` can do it."""
-        return self.exchange.name in AVAILABLE
-
 
 @dataclass(frozen=True)
 class Outlook:
@@ -80,9 +74,8 @@ class Outlook:
     @property
     def advised(self) -> Line:
         """Return the least drastic way that hides the exchange, or the fastest if none does."""
-        lines = [line for line in self.lines if line.available]
-        hidden = [line for line in lines if line.bill.step.waiting < HIDDEN]
-        return hidden[0] if hidden else max(lines, key=lambda line: line.speedup)
+        hidden = [line for line in self.lines if line.bill.step.waiting < HIDDEN]
+        return hidden[0] if hidden else max(self.lines, key=lambda line: line.speedup)
 
 
 def outlooks(job: Job, nodes: Sequence[int], devices: int, link: Link) -> list[Outlook]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from unisono.cli import VERBS
+from unisono.cli.check import check
 from unisono.cli.heard import passing_on, show_everywhere
 from unisono.cli.options import fewest_option, restarts_option
 from unisono.cli.train import train
@@ -27,6 +28,7 @@ from unisono.launch.outcome import was_preempted
 from unisono.launch.plan import Command, Restarts
 
 ALL = "all"
+TOGETHER = {"train": train, "check": check}  # what all nodes do under torchrun
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -67,12 +69,12 @@ def lab(
 ) -> None:
     """Make virtual machines node0, node1, … of this one, run COMMAND there, clear up.
 
-    `lab -- train CONFIG …` trains on all nodes together, under torchrun. Any other command is
-    a program on one node: `lab -- bash` opens a shell on node0, `lab --on 1 -- bash` on node1;
-    with `--on all` it runs on every node.
+    `lab -- train CONFIG …` trains on all nodes together, under torchrun, and `lab -- check
+    CONFIG …` measures them. Any other command is a program on one node: `lab -- bash` opens a
+    shell on node0, `lab --on 1 -- bash` on node1; with `--on all` it runs on every node.
     """
     plan = LabPlan(nodes, workers_per_node, link, _rates(link_from), burst=burst, delay=delay)
-    trains = command[0] == "train"
+    trains = command[0] in TOGETHER
     if trains:
         _check_everywhere(on)
     run = _check_training(command) if trains and (restarts or not dry_run) else None
@@ -87,7 +89,9 @@ def lab(
         code = (
             _attach(machines, *programs[0])
             if alone
-            else _everywhere(machines, programs, may_lose=bool(fewest))
+            else _everywhere(
+                machines, programs, may_lose=bool(fewest), bare=command[0] == "check"
+            )
         )
     if code and run is not None and was_preempted(run, since=began):
         code = PREEMPTED
@@ -109,7 +113,7 @@ def _rates(texts: Sequence[str]) -> dict[int, str]:
 def _check_everywhere(on: str) -> None:
     if on:
         raise ConfigError(
-            "`train` runs on all nodes", where="--on", fix="leave --on out, or use fewer nodes"
+            "it runs on all nodes", where="--on", fix="leave --on out, or use fewer nodes"
         )
 
 
@@ -134,8 +138,8 @@ def _programs(plan: LabPlan, on: str, words: Sequence[str]) -> list[tuple[int, C
 
 
 def _check_training(words: Sequence[str]) -> Path:
-    """Return the run directory of `train …`; what is wrong with it is said once, and now."""
-    parameters = train.make_context("train", list(words[1:])).params
+    """Return the run directory of the command; what is wrong with it is said once, and now."""
+    parameters = TOGETHER[words[0]].make_context(words[0], list(words[1:])).params
     settings = load_settings(parameters["config"], parameters["overrides"])
     open_corpus(Path(settings.corpus.directory))
     return Path(settings.run)
@@ -153,11 +157,12 @@ def _attach(machines: Lab, node: int, command: Command) -> int:
 
 
 def _everywhere(
-    machines: Lab, programs: Sequence[tuple[int, Command]], *, may_lose: bool
+    machines: Lab, programs: Sequence[tuple[int, Command]], *, may_lose: bool, bare: bool
 ) -> int:
     """Run programs on all nodes and show what they say; return the first bad exit code."""
     running = Everywhere(machines, programs, may_lose=may_lose)
-    show_everywhere(running, [name_of(node) for node in range(machines.plan.nodes)])
+    names = [name_of(node) for node in range(machines.plan.nodes)]
+    show_everywhere(running, names, bare=bare)
     return running.exit_code
 
 

@@ -76,7 +76,8 @@ def launch_on_hosts(
     found = _examine(ssh, journey)
     if check:
         return 0
-    return _run(plan(found), machines, may_lose=bool(training.restarts.fewest))
+    bare = training.verb != "train"
+    return _run(plan(found), machines, may_lose=bool(training.restarts.fewest), bare=bare)
 
 
 def _examine(ssh: Ssh, journey: Journey) -> str:
@@ -120,10 +121,12 @@ def describe(report: Report) -> str:
     )
 
 
-def _run(commands: list[Command], machines: tuple[Host, ...], *, may_lose: bool) -> int:
+def _run(
+    commands: list[Command], machines: tuple[Host, ...], *, may_lose: bool, bare: bool
+) -> int:
     jobs = {node: OverSsh(command.argv) for node, command in enumerate(commands)}
     running = Everywhere(jobs, may_lose=may_lose)
-    show_everywhere(running, [host.name for host in machines])
+    show_everywhere(running, [host.name for host in machines], bare=bare)
     lost = [machines[node].name for node, code in running.exit_codes.items() if code == LOST]
     if lost:
         _talk(f"the connection to {', '.join(lost)} broke; what ran there has ended by itself")

@@ -24,13 +24,8 @@ BELONGS_TO = {
 }
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
-_WHERE = (
-    restarts_option,
-    fewest_option,
-    click.option("--hosts", default="", metavar="A,B:2", help="Train there, over ssh."),
-    click.option("--slurm", is_flag=True, help="Submit a job to Slurm."),
-    click.option("--kubernetes", is_flag=True, help="Write a manifest for Kubeflow Trainer."),
-    click.option("--check", is_flag=True, help="Only ask the hosts whether they are ready."),
+_HOSTS = (
+    click.option("--hosts", default="", metavar="A,B:2", help="The machines, over ssh."),
     click.option(
         "--directory", default="", metavar="DIR", help="Where to work there, if not as here."
     ),
@@ -50,6 +45,15 @@ _WHERE = (
         type=click.IntRange(1024, 65535),
         help="Where the agents meet on the first host.",
     ),
+)
+_WHERE = (
+    restarts_option,
+    fewest_option,
+    _HOSTS[0],
+    click.option("--slurm", is_flag=True, help="Submit a job to Slurm."),
+    click.option("--kubernetes", is_flag=True, help="Write a manifest for Kubeflow Trainer."),
+    click.option("--check", is_flag=True, help="Only ask the hosts whether they are ready."),
+    *_HOSTS[1:],
     click.option(
         "--nodes",
         default=2,
@@ -87,7 +91,16 @@ _WHERE = (
 
 def where_options(function: F) -> F:
     """Add the options that say where to train."""
-    for option in reversed(_WHERE):
+    return _with(_WHERE, function)
+
+
+def host_options(function: F) -> F:
+    """Add the options of machines that are reached over ssh."""
+    return _with(_HOSTS, function)
+
+
+def _with(options: Sequence[Callable[[F], F]], function: F) -> F:
+    for option in reversed(options):
         function = option(function)
     return function
 

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from unisono.config.settings import Settings
 from unisono.records.events import (
     AnyEvent,
+    Chose,
     Ended,
     RolledBack,
     Sample,
@@ -203,6 +204,8 @@ def _sentence(event: AnyEvent) -> str:
         return f"saved {event.name} ({size}) in {took}"
     if isinstance(event, Warned):
         return f"warning: {event.message}"
+    if isinstance(event, Chose):
+        return event.message
     if isinstance(event, RolledBack):
         return f"warning: at step {event.step:,} {event.message}"
     if isinstance(event, Tested):

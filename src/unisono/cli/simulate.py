@@ -93,10 +93,8 @@ def _show(job: Job, found: list[Outlook], options: dict[str, Any]) -> None:
     print(header + (f"{'money':>11}" if job.price else "") + f"{'speed':>9}")
     for outlook in found:
         for line in outlook.lines:
-            mark = "" if line.available else " *"
-            print(_row(outlook.nodes, line, priced=bool(job.price)) + mark)
-    print("\n* on paper only: `train` cannot do it yet")
-    print("\nspeed with what `train` can do, one machine = 1")
+            print(_row(outlook.nodes, line, priced=bool(job.price)))
+    print("\nspeed with the exchange that is advised, one machine = 1")
     most = max(outlook.advised.speedup for outlook in found)
     for outlook in found:
         speed = outlook.advised.speedup
@@ -124,7 +122,6 @@ def _plain(outlook: Outlook) -> dict[str, Any]:
             {
                 "exchange": line.exchange.name,
                 "exact": line.exchange.exact,
-                "available": line.available,
                 "bytes_per_exchange": round(line.exchange.card_bytes),
                 "step_seconds": line.bill.step.seconds,
                 "waiting": line.bill.step.waiting,

@@ -5,13 +5,14 @@ checked by eye, and the other strategies are tested against it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unisono.comm.protocol import Comm, LossOf, Replica
+from unisono.comm.memory import Forgetful
+from unisono.comm.protocol import Comm, LossOf, Memory, Replica
 from unisono.stopwatch import Stopwatch
 
 
@@ -31,6 +32,7 @@ class SummedReplica:
 
     module: nn.Module
     comm: Comm
+    memory: Memory = field(default_factory=Forgetful)
 
     def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
         total = torch.zeros((), device=self.comm.world.device)

@@ -1,7 +1,7 @@
 """PyTorch's DistributedDataParallel, which sends gradients while the rest is computed."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,8 +13,11 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from unisono.comm.laned import replica_alone
-from unisono.comm.protocol import Comm, LossOf, Replica
+from unisono.comm.memory import Forgetful
+from unisono.comm.protocol import Comm, LossOf, Memory, Replica
 from unisono.stopwatch import Stopwatch
+
+Send = Callable[[GradBucket], torch.futures.Future[Tensor]]
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,26 @@ class Ddp:
         return DdpReplica(model, comm, self.bucket_mb)
 
 
+def sum_bucket(bucket: GradBucket) -> torch.futures.Future[Tensor]:
+    """Sum a bucket over all processes (DDP by itself would take the mean)."""
+    work = dist.all_reduce(bucket.buffer(), async_op=True)
+    return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]
+
+
 class DdpReplica:
     """A replica whose gradients DDP exchanges, bucket by bucket."""
 
-    def __init__(self, model: nn.Module, comm: Comm, bucket_mb: float) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        comm: Comm,
+        bucket_mb: float,
+        send: Send = sum_bucket,
+        memory: Memory | None = None,
+    ) -> None:
+        """Let `send` make the sum of a bucket; `memory` is what it keeps."""
         self.module, self._comm = model, comm
+        self.memory = memory or Forgetful()
         self._wrapped = DistributedDataParallel(
             model,
             bucket_cap_mb=bucket_mb,
@@ -43,8 +61,8 @@ class DdpReplica:
         )
         # DDP keeps what its hook is given. Given the replica, which keeps DDP, neither would
         # ever be freed, and a process group still in use at exit aborts the process.
-        self._clock = _BucketClock()
-        self._wrapped.register_comm_hook(self._clock, _sum_bucket)
+        self._sender = _Sender(send)
+        self._wrapped.register_comm_hook(self._sender, _send_bucket)
 
     def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
         total = torch.zeros((), device=self._comm.world.device)
@@ -60,23 +78,28 @@ class DdpReplica:
         return total
 
     def _backward(self, loss: Tensor, watch: Stopwatch, *, exchanges: bool) -> None:
+        self._sender.busy = 0.0
         began = time.perf_counter()
         loss.backward()
         ended = time.perf_counter()
         # The last bucket is ready when the last gradient is: what follows is only waiting.
-        computed = self._clock.last_ready if exchanges else ended
+        # What sending the ones before took of this thread was no computing either.
+        sender = self._sender
+        computed = sender.last_ready - sender.busy_before if exchanges else ended
         watch.add("backward", computed - began)
         watch.add("exchange", ended - computed)
 
 
-class _BucketClock:
-    """When the last bucket of gradients was ready to be sent."""
+class _Sender:
+    """Sends buckets, and knows when the last was ready and what sending took until then."""
 
-    last_ready = 0.0
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.last_ready = self.busy = self.busy_before = 0.0
 
 
-def _sum_bucket(clock: _BucketClock, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-    """Sum a bucket over all processes (DDP by itself would take the mean)."""
-    clock.last_ready = time.perf_counter()
-    work = dist.all_reduce(bucket.buffer(), async_op=True)
-    return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]
+def _send_bucket(sender: _Sender, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+    sender.last_ready, sender.busy_before = time.perf_counter(), sender.busy
+    future = sender.send(bucket)
+    sender.busy += time.perf_counter() - sender.last_ready
+    return future

@@ -40,6 +40,18 @@ class Group:
         dist.broadcast(received, src=0)
         return received.to(tensor.device)
 
+    def to_leader(self, tensor: Tensor) -> list[Tensor]:
+        mine = tensor.detach().to(self.world.device).contiguous()
+        rows = [torch.empty_like(mine) for _ in range(self.world.size * self.world.leads)]
+        dist.gather(mine, rows or None, dst=0)
+        return rows
+
+    def deal(self, shares: Sequence[Tensor], like: Tensor) -> Tensor:
+        mine = torch.empty_like(like, device=self.world.device)
+        rows = [share.to(self.world.device) for share in shares] if self.world.leads else None
+        dist.scatter(mine, rows, src=0)
+        return mine.to(like.device)
+
     def any(self, flag: bool) -> bool:
         return any(row[0] for row in self.gather([float(flag)]))
 

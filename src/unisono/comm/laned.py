@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from unisono.comm.all_reduce import SummedReplica
-from unisono.comm.protocol import Comm, LossOf, Replica
+from unisono.comm.memory import Forgetful
+from unisono.comm.protocol import Comm, LossOf, Memory, Replica
 from unisono.lanes import Lanes
 from unisono.stopwatch import Stopwatch
 
@@ -35,6 +36,7 @@ class LanedReplica:
 
     def __init__(self, model: nn.Module, lanes: int) -> None:
         self.module = model
+        self.memory: Memory = Forgetful()
         self._threads = max(1, torch.get_num_threads() // lanes)
         self._twins = [twin_of(model) for _ in range(lanes - 1)]
         self._lanes = Lanes(lanes, partial(torch.set_num_threads, self._threads))

@@ -1,7 +1,7 @@
 """What the rest of Unisono knows about other processes."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
@@ -58,6 +58,14 @@ class Comm(Protocol):
         """Return the leading process's `tensor`; the others pass one of its shape and type."""
         ...
 
+    def to_leader(self, tensor: Tensor) -> list[Tensor]:
+        """Return every process's `tensor`, all of one shape, on the leading process only."""
+        ...
+
+    def deal(self, shares: Sequence[Tensor], like: Tensor) -> Tensor:
+        """Return this process's of the leading one's `shares`, all shaped like `like`."""
+        ...
+
     def any(self, flag: bool) -> bool:
         """Return whether any process said yes: how the run decides anything."""
         ...
@@ -71,12 +79,67 @@ class Comm(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What replicas keep, by name: `shared` is the same on all processes.
+
+    `own` is not, but its names and shapes are, and only its sum over all processes counts.
+    """
+
+    own: Mapping[str, Tensor] = field(default_factory=dict)
+    shared: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+class Memory(Protocol):
+    """What a replica carries from one update to the next besides weights and optimizer."""
+
+    def begin(self, step: int, scale: float) -> None:
+        """Take note that update `step` comes, whose losses are multiplied by `scale`."""
+        ...
+
+    def settle(self, step: int, watch: Stopwatch, *, moved: bool) -> None:
+        """Take note that update `step` moved the weights, or was skipped, on all processes.
+
+        A gradient that was exchanged and never settled leaves no trace.
+        """
+        ...
+
+    @property
+    def agreed(self) -> bool:
+        """Return whether all processes must have the same weights now."""
+        ...
+
+    def is_last_apart(self, step: int) -> bool:
+        """Return whether weights that went apart must be the same again after `step`."""
+        ...
+
+    def agree(self, others: Sequence[Tensor]) -> None:
+        """Let all have the same weights, and of the `others` that follow from them.
+
+        This comes before anything looks at the weights: a validation, a checkpoint.
+        """
+        ...
+
+    def state(self) -> Kept:
+        """Return what a checkpoint must hold for all to go on exactly."""
+        ...
+
+    def load(self, kept: Kept) -> None:
+        """Go on from `kept`, whatever was before. Nothing kept is a beginning."""
+        ...
+
+
 class Replica(Protocol):
     """One process's copy of the model, and how its gradient meets the others'."""
 
     @property
     def module(self) -> nn.Module:
         """Return the model itself, for saving and decoding."""
+        ...
+
+    @property
+    def memory(self) -> Memory:
+        """Return what goes from one update to the next."""
         ...
 
     def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:

@@ -11,7 +11,14 @@ class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Within `lost_after` a process that is dead, stopped or out of reach is named everywhere.
     """
 
-    strategy: Literal["ddp", "all_reduce"] = "ddp"
+    strategy: Literal["ddp", "all_reduce", "compressed", "powersgd", "diloco", "auto"] = "ddp"
+    bits: Literal[4, 8, 16] = 8
+    low_rank: Annotated[int, msgspec.Meta(ge=1)] = 4
+    local_steps: Annotated[int, msgspec.Meta(ge=1)] = 8
+    outer_rate: Annotated[float, msgspec.Meta(gt=0, le=2)] = 1.0
+    outer_momentum: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 1000
+    closing_steps: Annotated[int, msgspec.Meta(ge=0)] = 0
     bucket_mb: Annotated[float, msgspec.Meta(gt=0)] = 25.0
     timeout: str = "5 min"
     start_timeout: str = "5 min"

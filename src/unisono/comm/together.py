@@ -1,7 +1,7 @@
 """Things that must succeed on every process, or on none."""
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ from unisono.errors import DismissedError, RunError, UnisonoError
 T = TypeVar("T")
 
 HOST = "the host"
+MESSAGE_NUMBERS = 4_000_000
 
 
 def all_or_none(comm: Comm, action: Callable[[], T]) -> T:
@@ -56,6 +57,28 @@ def check_same(comm: Comm, facts: Mapping[str, str]) -> None:
                     where=f"process {rank} on {row[HOST]}",
                     fix="use the same version, settings and corpus on all machines",
                 )
+
+
+def take_means(comm: Comm, tensors: Sequence[Tensor]) -> None:
+    """Put into each of `tensors`, which all processes have, its mean over them."""
+    for group in _messages(tensors):
+        mean = comm.sum(torch.cat([tensor.flatten() for tensor in group])) / comm.world.size
+        parts = mean.split([tensor.numel() for tensor in group])
+        for tensor, part in zip(group, parts, strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+
+def _messages(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Yield tensors of one type together, as many as make a message worth sending."""
+    group: list[Tensor] = []
+    for tensor in tensors:
+        full = sum(one.numel() for one in group) >= MESSAGE_NUMBERS
+        if group and (full or tensor.dtype != group[0].dtype):
+            yield group
+            group = []
+        group.append(tensor)
+    if group:
+        yield group
 
 
 def tensors_from_leader(comm: Comm, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

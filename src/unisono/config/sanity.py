@@ -28,6 +28,7 @@ def check_training(settings: Settings, *, where: str) -> None:
     _check_batching(settings, where)
     _check_schedule(settings, where)
     _check_times(settings, where)
+    _check_sync(settings, where)
     if settings.validation.best == "bleu" and not settings.validation.bleu:
         raise ConfigError(
             "the best checkpoint cannot be chosen by BLEU while `bleu = false`",
@@ -143,6 +144,24 @@ def _check_times(settings: Settings, where: str) -> None:
     for name, text in msgspec.structs.asdict(settings.limits).items():
         if text:
             seconds_of(text, where=f"{where} [limits] {name}")
+
+
+def _check_sync(settings: Settings, where: str) -> None:
+    sync, last = settings.sync, settings.train.max_steps
+    closing = sync.closing_steps if sync.strategy == "diloco" else 0
+    if sync.strategy in ("powersgd", "diloco") and last and sync.warmup_steps + closing >= last:
+        raise ConfigError(
+            f"`{sync.strategy}` would never begin: {sync.warmup_steps + closing} updates are "
+            f"exact, and the run ends after {last}",
+            where=f"{where} [sync] warmup_steps",
+            fix=f'set `warmup_steps = {(last - closing) // 10}`, or `strategy = "ddp"`',
+        )
+    if closing and not last:
+        raise ConfigError(
+            "when the closing updates begin is not known: the run has no `max_steps`",
+            where=f"{where} [sync] closing_steps",
+            fix="set `train.max_steps`, or `closing_steps = 0`",
+        )
 
 
 def _check_batching(settings: Settings, where: str) -> None:

@@ -7,6 +7,7 @@ from unisono.diagnose.case import Case
 from unisono.records.layout import RunDirectory
 
 WEIGHTS, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
+EXCHANGE = "exchange.safetensors"
 PROGRESS, MANIFEST = "progress.json", "manifest.json"
 BYTES_PER_NUMBER = 4
 

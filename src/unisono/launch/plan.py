@@ -55,7 +55,8 @@ NO_RESTARTS = Restarts()
 class Training:
     """A run to be started: its config with what was changed in it, and what came of them.
 
-    `workers` is how many processes a machine gets.
+    `workers` is how many processes a machine gets; `verb` and `words` are what each of them
+    is to do, if it is not to train.
     """
 
     config: Path
@@ -63,9 +64,11 @@ class Training:
     settings: Settings
     workers: int
     restarts: Restarts = NO_RESTARTS
+    verb: str = "train"
+    words: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> list[str]:
         """Return what follows `unisono` on the command line of every process."""
         sets = [word for override in self.overrides for word in ("--set", override)]
-        return ["train", str(self.config), *sets]
+        return [self.verb, str(self.config), *sets, *self.words]

@@ -42,16 +42,17 @@ def exact_exchange(parameters: int, cluster: Cluster) -> Exchange:
 
 def packed_exchange(parameters: int, cluster: Cluster, bits: Bits) -> Exchange:
     """Return every gradient in fewer bits; what rounding drops is added to the next one."""
-    count = gathered(packed_bytes(parameters, bits), cluster.nodes)
-    return Exchange(f"{bits}-bit", count, exact=False)
+    count = gathered(packed_bytes(parameters, bits), cluster.ranks)
+    return Exchange(f"{bits}-bit", count, exact=False, bits=bits)
 
 
 def rare_exchange(parameters: int, cluster: Cluster, work: Work, bits: Bits = 4) -> Exchange:
     """Return an exchange behind the computing, after as few updates as hide it."""
-    count = gathered(packed_bytes(parameters, bits), cluster.nodes)
-    seconds = cluster.link.seconds(count, cluster.nodes - 1)
+    count = gathered(packed_bytes(parameters, bits), cluster.ranks)
+    seconds = cluster.link.seconds(count, cluster.ranks - 1)
     every = max(1, math.ceil(seconds / work.seconds))
-    return Exchange(f"diloco, every {every}", count, every=every, behind=True, exact=False)
+    name = f"diloco, every {every}"
+    return Exchange(name, count, every=every, behind=True, exact=False, bits=bits)
 
 
 def step_on(
@@ -68,8 +69,8 @@ def step_on(
     passes between machines, unless there is only one.
     """
     link = cluster.link if cluster.nodes > 1 else cluster.inside
-    ring = cluster.ranks if exchange.exact else cluster.nodes
-    hops = 2 * (ring - 1) if exchange.exact else ring - 1
+    others = cluster.ranks - 1
+    hops = 2 * others if exchange.exact else others
     size = parameters * BYTES_PER_FLOAT32
     return step_of(
         work, exchange, link, gradient_bytes=size, bucket_mb=bucket_mb, hops=max(1, hops)

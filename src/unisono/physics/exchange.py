@@ -15,6 +15,7 @@ class Exchange:
     `every` is the number of updates between two exchanges. One that runs `behind` the
     computing of the following updates is hidden as long as it ends before the next begins;
     one that `overlaps` hides behind the backward pass of its own update, bucket by bucket.
+    `bits` are those of each number.
     """
 
     name: str
@@ -23,11 +24,17 @@ class Exchange:
     overlaps: bool = True
     behind: bool = False
     exact: bool = True
+    bits: int = 32
+
+    @property
+    def strategy(self) -> str:
+        """Return what `sync.strategy` calls it."""
+        return "diloco" if self.behind else "ddp" if self.bits == 32 else "compressed"
 
 
 def packed_bytes(numbers: int, bits: int, block: int = BLOCK) -> float:
     """Return the size of `numbers` in `bits` bits each, with one factor for every block."""
-    if bits >= 16:
+    if bits >= 32:
         return numbers * bits / 8
     blocks = -(-numbers // block)
     return (numbers * bits + blocks * SCALE_BITS) / 8
@@ -47,10 +54,10 @@ def hierarchical(numbers: int, nodes: int, bits: int = 32) -> float:
     return ring_bytes(numbers, nodes, bits // 8)
 
 
-def gathered(payload: float, nodes: int) -> float:
-    """Return what goes through one card if every machine hands its bytes to all others.
+def gathered(payload: float, ranks: int) -> float:
+    """Return what goes through one card if every process hands its bytes to all others.
 
-    This is how packed numbers travel: they cannot be added on the way. For two machines it
+    This is how packed numbers travel: they cannot be added on the way. For two processes it
     costs no more than a ring, for four three times as much as each has to say.
     """
-    return (nodes - 1) * payload
+    return (ranks - 1) * payload

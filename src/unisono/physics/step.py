@@ -12,13 +12,15 @@ class Work:
     """Seconds of one update on one process, without any exchange.
 
     `other` is what every update pays besides: data not ready, evaluations and checkpoints
-    spread over the updates between them.
+    spread over the updates between them. `tail` is the share of the backward pass in which
+    gradients become final and can be sent: that of the last micro-batch.
     """
 
     forward: float
     backward: float
     optimizer: float = 0.0
     other: float = 0.0
+    tail: float = 1.0
 
     @property
     def seconds(self) -> float:
@@ -60,10 +62,11 @@ def step_of(
     elif exchange.overlaps and exchange.every == 1:
         sizes = buckets_of(gradient_bytes, bucket_mb)
         share = exchange.card_bytes / gradient_bytes
-        ready = ready_times(sizes, work.backward)
+        window = work.backward * work.tail
+        ready = ready_times(sizes, window)
         end = end_of_exchange(ready, [size * share for size in sizes], link, hops)
         wire = sum(link.seconds(size * share, hops) for size in sizes)
-        exposed = end - work.backward
+        exposed = end - window
     else:
         exposed = wire = alone / exchange.every
     return Step(work.seconds + exposed, work.seconds, exposed, max(0.0, wire - exposed))

@@ -133,6 +133,21 @@ class Warned(Event, frozen=True, kw_only=True, tag="warned"):
     message: str
 
 
+class Chose(Event, frozen=True, kw_only=True, tag="chose"):
+    """How gradients are exchanged was chosen by the run itself (`sync.strategy = "auto"`)."""
+
+    step: int
+    strategy: str
+    bits: int
+    reason: str
+
+    @property
+    def message(self) -> str:
+        """Return what was chosen, in a sentence."""
+        bits = f" in {self.bits} bits" if self.strategy == "compressed" else ""
+        return f"gradients are exchanged by {self.strategy}{bits}: {self.reason}"
+
+
 class RolledBack(Event, frozen=True, kw_only=True, tag="rolled_back"):
     """The run diverged by `step` and went back to its checkpoint of `to_step`.
 
@@ -204,7 +219,18 @@ class Ended(Event, frozen=True, kw_only=True, tag="ended"):
     seconds: float
 
 
-AnyEvent = Started | StepTaken | Validated | Saved | Warned | RolledBack | Tested | Lost | Ended
+AnyEvent = (
+    Started
+    | StepTaken
+    | Validated
+    | Saved
+    | Warned
+    | Chose
+    | RolledBack
+    | Tested
+    | Lost
+    | Ended
+)
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyEvent)

@@ -31,6 +31,11 @@ class RunDirectory:
         return self.path / "status.json"
 
     @property
+    def exchange(self) -> Path:
+        """Return which exchange of gradients was chosen for the run, and why."""
+        return self.path / "exchange.json"
+
+    @property
     def lock(self) -> Path:
         """Return the file that the process which writes here holds locked."""
         return self.path / "lock"

@@ -45,6 +45,10 @@ class Averages:
         finally:
             self._swap()
 
+    def live(self) -> list[Tensor]:
+        """Return the averages themselves."""
+        return self._averages
+
     def tensors(self) -> dict[str, Tensor]:
         """Return the averages by the weight's name and `SUFFIX`, on the CPU."""
         pairs = zip(self._names, self._averages, strict=True)

@@ -1,8 +1,10 @@
 """Checkpoints: directories that are there whole and verified, or not at all.
 
 `step-0012000/` holds model.safetensors, optimizer.safetensors, progress.json and
-manifest.json with the size and SHA-256 of each. `latest` and `best` are files of one line,
-a name; they are written after what they point to. Only the leading process writes.
+manifest.json with the size and SHA-256 of each; and exchange.safetensors, if the exchange
+keeps anything between updates, which makes it a checkpoint of format 2. `latest` and `best`
+are files of one line, a name; they are written after what they point to. Only the leading
+process writes.
 """
 
 import re
@@ -10,6 +12,7 @@ import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 from safetensors.torch import load_file, save_file
@@ -22,8 +25,9 @@ from unisono.units import amount_of_bytes
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 PROGRESS, MANIFEST = "progress.json", "manifest.json"
-FILES = (MODEL, OPTIMIZER, PROGRESS)
-FORMAT = 1
+EXCHANGE = "exchange.safetensors"
+FILES = {1: (MODEL, OPTIMIZER, PROGRESS), 2: (MODEL, OPTIMIZER, EXCHANGE, PROGRESS)}
+EMPTY: Mapping[str, Tensor] = MappingProxyType({})
 _NAME = re.compile(r"step-(\d{7,})")
 
 
@@ -43,6 +47,7 @@ class Checkpoint:
     progress: Progress
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
+    exchange: dict[str, Tensor]
 
 
 def name_of(step: int) -> str:
@@ -55,17 +60,20 @@ def save(
     progress: Progress,
     model: Mapping[str, Tensor],
     optimizer: Mapping[str, Tensor],
+    exchange: Mapping[str, Tensor] = EMPTY,
 ) -> Manifest:
-    """Write and verify the checkpoint of this step."""
+    """Write and verify the checkpoint of this step; `exchange` is what the exchange keeps."""
     directory.mkdir(parents=True, exist_ok=True)
-    _check_space(directory, [*model.values(), *optimizer.values()])
-    name = name_of(progress.step)
+    _check_space(directory, [*model.values(), *optimizer.values(), *exchange.values()])
+    name, kind = name_of(progress.step), 2 if exchange else 1
     with atomic.new_directory(directory / name) as temporary:
         save_file(dict(model), temporary / MODEL)
         save_file(dict(optimizer), temporary / OPTIMIZER)
+        if exchange:
+            save_file(dict(exchange), temporary / EXCHANGE)
         atomic.write_bytes(temporary / PROGRESS, msgspec.json.encode(progress))
-        files = {file: atomic.written(temporary / file) for file in FILES}
-        manifest = msgspec.json.encode(Manifest(FORMAT, progress.step, files))
+        files = {file: atomic.written(temporary / file) for file in FILES[kind]}
+        manifest = msgspec.json.encode(Manifest(kind, progress.step, files))
         atomic.write_bytes(temporary / MANIFEST, manifest)
         if (directory / name).exists():
             _remove(directory / name)
@@ -112,13 +120,15 @@ def verify(path: Path) -> Manifest:
         manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DataError(f"no readable manifest: {error}", where=str(path)) from error
-    if manifest.format != FORMAT:
+    if manifest.format not in FILES:
         raise DataError(
             f"format {manifest.format} is not known to this version",
             where=str(path),
             fix="use the version of Unisono that wrote it, or a newer one",
         )
-    if name_of(manifest.step) != path.name or set(manifest.files) != set(FILES):
+    if name_of(manifest.step) != path.name or set(manifest.files) != set(
+        FILES[manifest.format]
+    ):
         raise DataError("the manifest is not that of this checkpoint", where=str(path))
     for name, entry in manifest.files.items():
         if how := atomic.difference(path / name, entry):
@@ -128,12 +138,13 @@ def verify(path: Path) -> Manifest:
 
 def load(path: Path) -> Checkpoint:
     """Read the checkpoint at `path`, which is verified first."""
-    verify(path)
+    manifest = verify(path)
     return Checkpoint(
         name=path.name,
         progress=msgspec.json.decode((path / PROGRESS).read_bytes(), type=Progress),
         model=load_file(path / MODEL),
         optimizer=load_file(path / OPTIMIZER),
+        exchange=load_file(path / EXCHANGE) if EXCHANGE in manifest.files else {},
     )
 
 

@@ -9,7 +9,8 @@ import msgspec
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from unisono.comm.protocol import Comm
+from unisono.comm.memory import Forgetful, collect, deal
+from unisono.comm.protocol import Comm, Memory
 from unisono.comm.together import all_or_none, tensors_from_leader
 from unisono.errors import RunError
 from unisono.records.events import Saved, Warned
@@ -41,16 +42,19 @@ class Keeper:
         optimizer: Optimizer,
         averages: Averages,
         fresh: Callable[[], nn.Module],
+        memory: Memory | None = None,
     ) -> None:
         """Keep the checkpoints of `model` and the others; `fresh` makes it as it began."""
         self._directory, self._keep, self._comm = directory, keep, comm
         self._model, self._optimizer, self._averages = model, optimizer, averages
-        self._fresh = fresh
+        self._fresh, self._memory = fresh, memory or Forgetful()
         self._failures = 0
+        self._loaded: Mapping[str, Tensor] = {}  # what the exchange kept, until it is dealt out
 
     def save(self, progress: Progress) -> Saved | Warned:
         """Save the run as it is; a save that fails is a warning, three in a row an error."""
-        outcome = self._write(progress) if self._comm.world.leads else b""
+        exchange = collect(self._comm, self._memory.state())
+        outcome = self._write(progress, exchange) if self._comm.world.leads else b""
         told = self._comm.gather_bytes(outcome)[0]
         event = msgspec.json.decode(told, type=Saved | Warned)
         self._failures = self._failures + 1 if isinstance(event, Warned) else 0
@@ -91,7 +95,7 @@ class Keeper:
         told = self._comm.gather_bytes(msgspec.json.encode(found))[0]
         return msgspec.json.decode(told, type=Progress)
 
-    def _write(self, progress: Progress) -> bytes:
+    def _write(self, progress: Progress, exchange: Mapping[str, Tensor]) -> bytes:
         began = time.perf_counter()
         try:
             manifest = checkpoint.save(
@@ -99,6 +103,7 @@ class Keeper:
                 progress,
                 state.model_tensors(self._model),
                 self._other_tensors(),
+                exchange,
             )
             self._tidy(progress)
         except (OSError, RunError) as error:
@@ -175,6 +180,7 @@ class Keeper:
         weights = state.model_tensors(self._fresh())
         state.restore_model(self._model, weights, where="the start of the run")
         self._restore_others(averages_of(weights), where="the start of the run")
+        self._loaded = {}
         return Progress()
 
     def _load(self, name: str) -> Progress:
@@ -183,6 +189,7 @@ class Keeper:
         where = str(self._directory / name)
         state.restore_model(self._model, loaded.model, where=where)
         self._restore_others(loaded.optimizer, where)
+        self._loaded = loaded.exchange
         return loaded.progress
 
     def _spread(self) -> None:
@@ -191,6 +198,8 @@ class Keeper:
         model = tensors_from_leader(self._comm, state.model_tensors(self._model))
         state.restore_model(self._model, model, where=where)
         self._restore_others(tensors_from_leader(self._comm, self._other_tensors()), where)
+        self._memory.load(deal(self._comm, self._loaded))
+        self._loaded = {}
 
     def _other_tensors(self) -> dict[str, Tensor]:
         own = state.optimizer_tensors(self._model, self._optimizer)

@@ -25,7 +25,7 @@ from unisono.train.guard import observe
 from unisono.train.keeper import Keeper
 from unisono.train.progress import Progress, after_update, after_validation
 from unisono.train.signals import Signals
-from unisono.train.step import Dials, Parts, StepResult, Wishes, take_step
+from unisono.train.step import Dials, Parts, StepResult, Wishes, come_together, take_step
 from unisono.train.watched import Section, unwatched
 from unisono.units import seconds_of
 
@@ -61,6 +61,7 @@ def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
             _raise_trouble(result, trouble)
             taken, progress = _account(session, progress, work, result)
             yield taken
+            _come_together_if_due(session, progress, work, result)
             yield from _compared(session, progress.step)
             progress, diverged = _watched(session, progress, result)
             if diverged:
@@ -102,8 +103,22 @@ def _due(
     return progress
 
 
+def _come_together_if_due(
+    session: Session, progress: Progress, work: Work, result: StepResult
+) -> None:
+    """Let processes whose weights went apart have the same before anybody looks at them."""
+    settings = session.settings
+    due = validation_is_due(progress, settings) or save_is_due(progress, settings)
+    ends = result.stop or end_of(progress, settings, work.updates_in_epoch)
+    if due or ends or result.save:
+        with session.section("save"):
+            come_together(session.parts)
+
+
 def _compared(session: Session, step: int) -> Iterator[AnyEvent]:
     parts = session.parts
+    if not parts.replica.memory.agreed:
+        return iter(())
     return compare_weights(parts.comm, parts.replica.module, session.settings.sync, step)
 
 

@@ -29,6 +29,17 @@ def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tenso
     }
 
 
+def live_moments(optimizer: Optimizer) -> list[Tensor]:
+    """Return what the optimizer remembers of gradients, itself; not its count of steps."""
+    return [
+        value
+        for group in optimizer.param_groups
+        for weight in group["params"]
+        for value in optimizer.state.get(weight, {}).values()
+        if isinstance(value, Tensor) and value.dim() > 0
+    ]
+
+
 def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str) -> None:
     """Put the weights back; names and shapes must be those of the model."""
     weights = dict(model.named_parameters())

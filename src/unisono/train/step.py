@@ -15,6 +15,7 @@ from unisono.stopwatch import Stopwatch
 from unisono.train.averages import Averages
 from unisono.train.precision import Precision
 from unisono.train.randomness import set_randomness
+from unisono.train.state import live_moments
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def take_step(
     for group in parts.optimizer.param_groups:
         group["lr"] = rate
     parts.optimizer.zero_grad()
+    parts.replica.memory.begin(step, dials.loss_scale)
 
     def loss_of(model: nn.Module, batch: Batch) -> Tensor:
         set_randomness(parts.seed, work.plan.epoch, step, batch.number)
@@ -104,7 +106,12 @@ def take_step(
     if not skipped:
         with parts.watch.time("optimizer"):
             parts.optimizer.step()
+    parts.replica.memory.settle(step, parts.watch, moved=not skipped)
+    if not skipped:
+        with parts.watch.time("optimizer"):
             parts.averages.update(step)
+    if parts.replica.memory.is_last_apart(step):
+        come_together(parts)
     return StepResult(
         loss=agreed.loss,
         gradient_norm=float(norm),
@@ -114,6 +121,13 @@ def take_step(
         save=agreed.save,
         failed_ranks=agreed.failed_ranks,
     )
+
+
+def come_together(parts: Parts) -> None:
+    """Let all processes have the same weights and the same state of the optimizer."""
+    followers = [*live_moments(parts.optimizer), *parts.averages.live()]
+    with parts.watch.time("exchange"):
+        parts.replica.memory.agree(followers)
 
 
 @dataclass(frozen=True)

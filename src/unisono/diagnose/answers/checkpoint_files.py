@@ -2,6 +2,7 @@
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.checkpoints import (
+    EXCHANGE,
     MANIFEST,
     OPTIMIZER,
     PROGRESS,
@@ -15,9 +16,10 @@ from unisono.diagnose.report import Answer
 from unisono.diagnose.words import count, listing
 from unisono.units import amount_of_bytes
 
-ORDER = [WEIGHTS, OPTIMIZER, PROGRESS, MANIFEST]
+ORDER = [WEIGHTS, OPTIMIZER, EXCHANGE, PROGRESS, MANIFEST]
 CONTENTS = {
     WEIGHTS: "the weights of the model, by name: all that translating needs",
+    EXCHANGE: "what each process has yet to tell the others of its gradients, by weight",
     PROGRESS: "how far training had come: step, epoch, place in the corpus, best score",
     MANIFEST: "size and SHA-256 of the other files, to notice damage",
 }

@@ -3,6 +3,7 @@
 from unisono.diagnose.case import Case
 from unisono.diagnose.checkpoints import (
     BYTES_PER_NUMBER,
+    EXCHANGE,
     OPTIMIZER,
     WEIGHTS,
     Files,
@@ -39,13 +40,15 @@ def answer_checkpoint_size(case: Case) -> Answer:
 
 def _answered(case: Case, files: Files, moments: int, averages: int) -> Answer:
     weights = BYTES_PER_NUMBER * case.parameters
-    expected = weights * (1 + moments + averages)
+    exchange = files.sizes.get(EXCHANGE, 0)
+    expected = weights * (1 + moments + averages) + exchange
     off = files.bytes - expected
     fits = abs(off) <= OVERHEAD_BYTES + OVERHEAD_SHARE * expected
     kept = {0: "", 1: " and the optimizer's momentum (as much again)"}.get(
         moments, " and two moments of Adam (twice as much again)"
     )
     kept += " and their moving average (as much again)" if averages else ""
+    kept += f" and {amount_of_bytes(exchange)} of the exchange" if exchange else ""
     moments += averages
     verdict = "which is what it weighs" if fits else "which is NOT what it weighs"
     return reply(

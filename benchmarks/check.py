@@ -1,0 +1,187 @@
+"""Does `unisono check` foretell what a step takes?
+
+    python benchmarks/check.py [--config configs/demo.toml] [--only 3] [--seconds 12]
+
+Each of 24 cases is a laboratory: a link, a model, a batch, workers on each node. It is checked
+for some seconds and then trained on for about ten; both runs are real, one after the other.
+Printed are the error of the step and of the link, whether the interval held the truth, and
+whether the stop sign was right where one node alone was measured. The corpus of the config
+has to be prepared.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+
+from measure import machine
+
+from unisono.records.view import read_run
+from unisono.units import BITS, amount
+
+UNISONO = [sys.executable, "-m", "unisono"]
+LINKS = ("", "1gbit", "500mbit", "200mbit", "100mbit", "50mbit")
+WARM_UP_STEPS = 3
+FEWEST_STEPS, MOST_STEPS, TRAIN_SECONDS = 8, 80, 10.0
+CARRIED = 0.955  # of a shaped rate: what is left without headers
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is trained, and by how many."""
+
+    name: str
+    width: int
+    tokens: int
+    micro: int
+    workers: int = 1
+
+
+SHAPES = (
+    Shape("width 128, 2,048 tokens", 128, 2048, 1024),
+    Shape("width 256, 2,048 tokens", 256, 2048, 1024),
+    Shape("width 256, 8,192 tokens in 8 parts", 256, 8192, 1024),
+    Shape("width 128, 4,096 tokens, 2 workers a node", 128, 4096, 1024, 2),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was foretold, and what came of it."""
+
+    foretold: float
+    low: float
+    high: float
+    truth: float
+    link_error: float | None
+    stop: str
+    alone: float
+
+    @property
+    def error(self) -> float:
+        """Return how far off it was."""
+        return self.foretold / self.truth - 1
+
+    @property
+    def held(self) -> bool:
+        """Return whether the truth was within the interval."""
+        return self.low <= self.truth <= self.high
+
+    @property
+    def should_stop(self) -> bool | None:
+        """Return whether more nodes were no faster, or None if it is too close to tell."""
+        if self.low <= self.alone <= self.high:
+            return None
+        return self.truth >= self.alone
+
+
+def main() -> None:
+    """Go through the cases and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", default="configs/demo.toml")
+    parser.add_argument("--only", type=int, default=0, help="how many cases")
+    parser.add_argument("--seconds", type=float, default=12)
+    options = parser.parse_args()
+    print(machine())
+    print("| link | case | foretold | 90 % within | truth | error | link | one node | stop |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    cases = []
+    # Other shapes with other links first, so that a few cases are a fair sample.
+    order = [(link, shape) for n in range(4) for link, shape in diagonal(n)]
+    for link, shape in order[: options.only or None]:
+        case = one_case(options.config, link, shape, options.seconds)
+        cases.append(case)
+        print(row(link, shape, case), flush=True)
+    print_summary(cases)
+
+
+def diagonal(number: int) -> list[tuple[str, Shape]]:
+    """Return each link once, with one of the shapes."""
+    return [(link, SHAPES[(place + number) % 4]) for place, link in enumerate(LINKS)]
+
+
+def one_case(config: str, link: str, shape: Shape, seconds: float) -> Case:
+    """Check, train on two nodes, train on one; return all three."""
+    changes = [
+        f"model.width={shape.width}",
+        f"model.inner={4 * shape.width}",
+        f"batching.tokens_per_update={shape.tokens}",
+        f"batching.tokens_per_micro_batch={shape.micro}",
+        "validation.every_steps=100000",
+        "checkpoint.every_steps=100000",
+        "validation.bleu=false",
+        "train.patience=0",
+    ]
+    found = json.loads(
+        in_lab(link, shape, 2, ["check", config, "--json", f"--seconds={seconds}"], changes)
+    )
+    ddp = found["ways"][0]
+    low, high = ddp["step_seconds_90"]
+    wanted = amount(link, BITS, "link", "") / 8 * CARRIED if link else 0.0
+    rates = [pair["rate"] for pair in found["measured"]["pairs"]]
+    return Case(
+        foretold=ddp["step_seconds"],
+        low=low,
+        high=high,
+        truth=trained(config, link, shape, 2, changes, ddp["step_seconds"]),
+        link_error=median(rates) / wanted - 1 if wanted else None,
+        stop=found["stop"],
+        alone=trained(config, "", shape, 1, changes, found["alone"]["step_seconds"]),
+    )
+
+
+def trained(
+    config: str, link: str, shape: Shape, nodes: int, changes: list[str], guess: float
+) -> float:
+    """Train for a while; return the median of the seconds a step."""
+    steps = WARM_UP_STEPS + round(
+        min(MOST_STEPS, max(FEWEST_STEPS, TRAIN_SECONDS / max(guess, 1e-3)))
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        run = Path(directory) / "run"
+        further = [*changes, f"run={run}", f"train.max_steps={steps}"]
+        in_lab(link, shape, nodes, ["train", config], further)
+        view = read_run(run)
+        return median(step.seconds for step in view.steps[WARM_UP_STEPS:])
+
+
+def in_lab(link: str, shape: Shape, nodes: int, words: list[str], changes: list[str]) -> str:
+    """Run a command on all nodes of a laboratory; return what it says."""
+    command = [*UNISONO, "lab", "--nodes", str(nodes), f"--link={link}"]
+    command += [f"--workers-per-node={shape.workers}", "--", *words]
+    command += [word for change in changes for word in ("--set", change)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode > 1:  # 1 is the stop sign
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def row(link: str, shape: Shape, case: Case) -> str:
+    """Return a line of the table."""
+    verdict = "too close" if case.should_stop is None else "yes" if case.should_stop else "no"
+    off = f"{case.link_error:+.1%}" if case.link_error is not None else "–"
+    return (
+        f"| {link or 'no limit'} | {shape.name} | {case.foretold:.3f} | {case.low:.3f} – "
+        f"{case.high:.3f} | {case.truth:.3f} | {case.error:+.1%} | {off} | {case.alone:.3f} | "
+        f"{'stop' if case.stop else 'go'}, slower: {verdict} |"
+    )
+
+
+def print_summary(cases: list[Case]) -> None:
+    """Print what the goals are about."""
+    errors = sorted(abs(case.error) for case in cases)
+    ninth = quantiles(errors, n=10)[-1] if len(errors) > 1 else errors[0]
+    links = [abs(case.link_error) for case in cases if case.link_error is not None]
+    slower = [case for case in cases if case.should_stop]
+    print(f"\nstep: median error {median(errors):.1%}, 90th percentile {ninth:.1%}")
+    print(f"interval held the truth in {sum(c.held for c in cases)} of {len(cases)}")
+    print(f"link: median error {median(links):.1%}, largest {max(links):.1%}" if links else "")
+    print(f"stop sign in {sum(bool(c.stop) for c in slower)} of {len(slower)} clear cases")
+
+
+if __name__ == "__main__":
+    main()

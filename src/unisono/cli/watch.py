@@ -1,0 +1,58 @@
+"""`unisono watch`: a run while it goes on."""
+
+import sys
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from unisono.cli.options import PathType
+from unisono.errors import DataError
+from unisono.records.follow import Follower
+from unisono.records.imported import read_imported
+from unisono.watch.page import page
+from unisono.watch.recent import now_of
+
+OVER = ("finished", "stopped", "failed")
+
+
+@click.command()
+@click.argument("run", type=PathType)
+@click.option("--every", default=1.0, show_default=True, help="Seconds between two looks.")
+@click.option("--once", is_flag=True, help="Show the page once and leave.")
+def watch(run: Path, every: float, once: bool) -> None:
+    """Show how the run in the directory RUN is doing, until it ends or Ctrl-C.
+
+    Progress, loss, BLEU, speed, where the time of each process goes, and what holds the run
+    up right now. Only files are read: it works over ssh, in tmux, and while the run goes on.
+    """
+    if read_imported(run) is not None:
+        raise DataError(
+            f"{run} was made by another trainer, and nothing goes on in it",
+            where=str(run),
+            fix=f"see what came of it: unisono report {run}",
+        )
+    follower = Follower(run)
+    console = Console(highlight=False)
+    if once or not console.is_terminal:
+        console.print(_look(run, follower, console)[0])
+        return
+    try:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                shown, state = _look(run, follower, console)
+                live.update(shown, refresh=True)
+                if state in OVER:
+                    break
+                time.sleep(max(0.1, every))
+    except KeyboardInterrupt:
+        sys.exit(0)
+    console.print(_look(run, follower, console)[0])
+
+
+def _look(run: Path, follower: Follower, console: Console) -> tuple[RenderableType, str]:
+    view = follower.look()
+    now = now_of(view, time.time())
+    return page(run, view, follower.outline, now, console.width), now.state

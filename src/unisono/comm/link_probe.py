@@ -1,0 +1,155 @@
+"""How fast processes can speak to each other, through the very group that trains.
+
+Every function is called by all processes at the same time. Bytes go over the same sockets as
+gradients will; what is measured is what arrives.
+"""
+
+import time
+from collections.abc import Sequence
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from unisono.comm.protocol import Comm
+from unisono.comm.tournament import rounds
+from unisono.physics.measured import OneWay, Sum
+
+FIRST_BYTES = 1 << 16
+MOST_BYTES = 1 << 28
+PAIR_SECONDS = 0.3  # a transfer that takes this long says more than one through a buffer
+PULSE_SECONDS = 0.25
+WARM_UP = 2
+PINGS = 15
+
+
+def latency(comm: Comm) -> float:
+    """Return the seconds that the smallest possible sum takes."""
+    if comm.world.size == 1:
+        return 0.0
+    number = torch.zeros(1, device=comm.world.device)
+    seconds = [_timed_sum(comm, number).seconds for _ in range(WARM_UP + PINGS)]
+    return median(row[0] for row in comm.gather([median(seconds[WARM_UP:])]))
+
+
+def sum_of(comm: Comm, count: int) -> Sum:
+    """Sum `count` numbers over all processes and say how long it took."""
+    return _timed_sum(comm, torch.zeros(max(1, count), device=comm.world.device))
+
+
+def one_way_rates(comm: Comm, first_ranks: Sequence[int]) -> list[OneWay]:
+    """Return the rate from every machine to every other; each is known by its first rank."""
+    mine: list[OneWay] = []
+    for pairs in rounds(len(first_ranks)):
+        for turned in (False, True):
+            comm.barrier()
+            for low, high in pairs:
+                sender, receiver = (high, low) if turned else (low, high)
+                ends = first_ranks[sender], first_ranks[receiver]
+                if comm.world.rank in ends:
+                    rate = _transfer(comm, *ends)
+                    mine += [OneWay(sender, receiver, rate)] * (comm.world.rank == ends[1])
+    rows = comm.gather([len(mine)])
+    most = int(max(row[0] for row in rows))
+    numbers = [value for one in mine for value in (one.sender, one.receiver, one.rate)]
+    told = comm.gather([*numbers, *[-1.0] * (3 * most - len(numbers))])
+    return sorted(_read(told), key=lambda one: (one.sender, one.receiver))
+
+
+def sustained(
+    comm: Comm, first_ranks: Sequence[int], rate: float, seconds: float
+) -> list[float]:
+    """Return the rates of a steady stream around all machines, pulse by pulse.
+
+    The slowest machine of each pulse counts: all wait for it.
+    """
+    if len(first_ranks) < 2:
+        return []
+    size = int(min(MOST_BYTES, max(FIRST_BYTES, rate * PULSE_SECONDS)))
+    began, rates = time.perf_counter(), []
+    while True:
+        took = _pulse(comm, first_ranks, size)
+        over = time.perf_counter() - began > seconds
+        rows = comm.gather([took, float(over)])
+        rates.append(size / max(row[0] for row in rows))
+        if any(row[1] for row in rows):
+            return rates
+
+
+def _timed_sum(comm: Comm, numbers: Tensor) -> Sum:
+    comm.barrier()
+    size = numbers.numel() * numbers.element_size()
+    if comm.world.size == 1:
+        return Sum(size, 0.0, 0.0)
+    busy, began = time.process_time(), time.perf_counter()
+    dist.all_reduce(numbers)
+    _finish(numbers)
+    return Sum(size, time.perf_counter() - began, time.process_time() - busy)
+
+
+def _transfer(comm: Comm, sender: int, receiver: int) -> float:
+    """Send more and more until it takes a while; return what arrived each second."""
+    size = FIRST_BYTES
+    while True:
+        seconds = _once(comm, sender, receiver, size)
+        if seconds >= PAIR_SECONDS or size >= MOST_BYTES:
+            return size / seconds
+        # Some more than seems needed: what waits in buffers makes short transfers look fast.
+        wanted = size * 1.3 * PAIR_SECONDS / max(seconds, 1e-6)
+        size = int(min(MOST_BYTES, max(2 * size, min(wanted, 16 * size))))
+
+
+def _once(comm: Comm, sender: int, receiver: int, size: int) -> float:
+    """Return the receiver's seconds between a first byte and the last, on both sides."""
+    device = comm.world.device
+    first, data = (torch.empty(n, dtype=torch.uint8, device=device) for n in (1, size))
+    took = torch.empty(1, dtype=torch.float64, device=device)
+    if comm.world.rank == sender:
+        dist.send(first, receiver)
+        dist.send(data, receiver)
+        dist.recv(took, receiver)
+    else:
+        dist.recv(first, sender)
+        _finish(first)
+        began = time.perf_counter()
+        dist.recv(data, sender)
+        _finish(data)
+        took[0] = time.perf_counter() - began
+        dist.send(took, sender)
+    return float(took)
+
+
+def _pulse(comm: Comm, first_ranks: Sequence[int], size: int) -> float:
+    """Send to the next machine and receive from the one before; return the seconds."""
+    comm.barrier()
+    if comm.world.rank not in first_ranks:
+        return 0.0
+    place = first_ranks.index(comm.world.rank)
+    after = first_ranks[(place + 1) % len(first_ranks)]
+    before = first_ranks[place - 1]
+    mine, other = (
+        torch.empty(size, dtype=torch.uint8, device=comm.world.device) for _ in range(2)
+    )
+    began = time.perf_counter()
+    sent, received = dist.isend(mine, after), dist.irecv(other, before)
+    for work in (received, sent):
+        if work is not None:
+            work.wait()
+    _finish(other)
+    return time.perf_counter() - began
+
+
+def _read(told: Sequence[Sequence[float]]) -> list[OneWay]:
+    found = []
+    for row in told:
+        for at in range(0, len(row), 3):
+            if row[at] >= 0:
+                found.append(OneWay(int(row[at]), int(row[at + 1]), row[at + 2]))
+    return found
+
+
+def _finish(tensor: Tensor) -> None:
+    # On a GPU a transfer has only been asked for when the call returns.
+    if tensor.is_cuda:
+        torch.cuda.synchronize(tensor.device)

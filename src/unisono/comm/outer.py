@@ -1,0 +1,157 @@
+"""The outer optimizer of DiLoCo: common weights that are moved by what processes did alone.
+
+A fragment of the weights is one row of n numbers. `anchor` is what all processes have in
+common of it, `here` this process's own at the moment of sending.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from unisono.comm.fragments import Slice, fragments_of, turn
+from unisono.comm.packing import padded
+from unisono.comm.rows import Messenger, Underway
+
+
+class OuterSettings(Protocol):
+    """What the outer optimizer needs of the settings."""
+
+    @property
+    def local_steps(self) -> int: ...
+    @property
+    def fragments(self) -> int: ...
+    @property
+    def outer_rate(self) -> float: ...
+    @property
+    def outer_momentum(self) -> float: ...
+    @property
+    def waits(self) -> bool: ...
+
+
+@dataclass(eq=False)
+class _Fragment:
+    slices: list[Slice]
+    anchor: Tensor
+    left_over: Tensor  # filled up to whole blocks
+    momentum: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Sent:
+    fragment: _Fragment
+    here: Tensor
+    underway: Underway
+
+
+class Outer:
+    """The common weights from one moment when all have the same to the next."""
+
+    def __init__(
+        self,
+        weights: Mapping[str, Tensor],
+        momenta: Mapping[str, Tensor],
+        messenger: Messenger,
+        settings: OuterSettings,
+    ) -> None:
+        self._weights, self._messenger, self._settings = weights, messenger, settings
+        self._sent: _Sent | None = None
+        rows = [weight.detach() for weight in weights.values()]
+        pasts = [momenta.get(n, torch.zeros_like(w)) for n, w in weights.items()]
+        count = min(settings.local_steps, settings.fragments)
+        self._fragments = [
+            _Fragment(
+                slices=slices,
+                anchor=_row(rows, slices),
+                left_over=rows[0].new_zeros(padded(sum(s.stop - s.start for s in slices))),
+                momentum=_row(pasts, slices) if settings.outer_momentum else None,
+            )
+            for slices in fragments_of([row.numel() for row in rows], count)
+        ]
+
+    @torch.no_grad()
+    def take_turn(self, local_step: int) -> None:
+        """Send the fragment whose turn it is after this update, and end the one before."""
+        number = turn(local_step, self._settings.local_steps, len(self._fragments))
+        if number is None:
+            return
+        self._land()
+        self._send(self._fragments[number])
+        if self._settings.waits:
+            self._land()
+
+    @torch.no_grad()
+    def close(self) -> None:
+        """End what is under way; what was never sent goes back into this process's weights."""
+        self._land()
+        for fragment in self._fragments:
+            for view, part in self._views(fragment, fragment.left_over):
+                view -= part
+
+    def abandon(self) -> None:
+        """Wait for what is under way, and forget it."""
+        if self._sent is not None:
+            self._sent.underway.total()
+        self._sent = None
+
+    def momenta(self) -> dict[str, Tensor]:
+        """Return the momentum of each weight, if there is any."""
+        if not self._settings.outer_momentum:
+            return {}
+        found = [torch.zeros_like(weight) for weight in self._weights.values()]
+        for fragment in self._fragments:
+            if fragment.momentum is not None:
+                _spread(found, fragment.slices, fragment.momentum)
+        return dict(zip(self._weights, found, strict=True))
+
+    def _send(self, fragment: _Fragment) -> None:
+        here = _row([weight.detach() for weight in self._weights.values()], fragment.slices)
+        wanted = fragment.left_over
+        wanted[: len(here)] += fragment.anchor - here
+        underway, fragment.left_over = self._messenger.send(wanted)
+        self._sent = _Sent(fragment, here, underway)
+
+    def _land(self) -> None:
+        if self._sent is None:
+            return
+        fragment, here = self._sent.fragment, self._sent.here
+        mean = self._sent.underway.total()[: len(here)] / self._messenger.size
+        self._sent = None
+        fragment.anchor = fragment.anchor - self._settings.outer_rate * self._pull(
+            fragment, mean
+        )
+        now = _row([weight.detach() for weight in self._weights.values()], fragment.slices)
+        # Whoever has not moved since gets the common weights to the last bit.
+        moved_on = torch.where(now == here, fragment.anchor, fragment.anchor + (now - here))
+        for view, part in self._views(fragment, moved_on):
+            view.copy_(part)
+
+    def _pull(self, fragment: _Fragment, mean: Tensor) -> Tensor:
+        """Return the direction of Nesterov's momentum."""
+        if fragment.momentum is None:
+            return mean
+        fragment.momentum.mul_(self._settings.outer_momentum).add_(mean)
+        return mean + self._settings.outer_momentum * fragment.momentum
+
+    def _views(self, fragment: _Fragment, row: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return each piece of the live weights with its part of `row`."""
+        weights = [weight.detach() for weight in self._weights.values()]
+        pieces = _pieces(weights, fragment.slices)
+        sizes = [piece.numel() for piece in pieces]
+        return list(zip(pieces, row[: sum(sizes)].split(sizes), strict=True))
+
+
+def _pieces(tensors: list[Tensor], slices: list[Slice]) -> list[Tensor]:
+    return [tensors[s.weight].view(-1)[s.start : s.stop] for s in slices]
+
+
+def _row(tensors: list[Tensor], slices: list[Slice]) -> Tensor:
+    return torch.cat(_pieces(tensors, slices))
+
+
+def _spread(tensors: list[Tensor], slices: list[Slice], row: Tensor) -> None:
+    pieces = _pieces(tensors, slices)
+    for piece, part in zip(pieces, row.split([p.numel() for p in pieces]), strict=True):
+        piece.copy_(part)

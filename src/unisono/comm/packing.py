@@ -1,0 +1,83 @@
+"""Numbers in 32, 16, 8 or 4 bits each, as bytes.
+
+n numbers make N blocks of BLOCK, the last filled up. Below 32 bits a block has one factor: its
+largest number over the largest that fits. In 8 and 4 bits each number is sent as the nearest
+whole multiple of it, in 16 as a float16 times it, which is finer than a bfloat16. A block that
+holds a number that is not finite has no finite factor, so nothing of it comes out finite:
+whoever unpacks it notices.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Bits = Literal[4, 8, 16, 32]
+BLOCK = 256
+FACTOR_BYTES = 4
+LARGEST = {16: 2.0**15, 8: 127.0, 4: 7.0}
+_KINDS = {16: torch.float16, 8: torch.int8}
+# Below this a factor's inverse would overflow. Such a block is sent as zeros.
+SMALLEST = 1e-30
+
+
+def padded(numbers: int) -> int:
+    """Return `numbers` rounded up to whole blocks."""
+    return -(-numbers // BLOCK) * BLOCK
+
+
+def packed_bytes(numbers: int, bits: Bits) -> int:
+    """Return the length of the message that `numbers`, rounded up to whole blocks, make."""
+    blocks = padded(numbers) // BLOCK
+    return blocks * _block_bytes(bits)
+
+
+def pack(values: Tensor, bits: Bits) -> Tensor:
+    """Return float32 `values` [N · BLOCK] as bytes."""
+    if bits == 32:
+        return values.clone().view(torch.uint8)
+    blocks = values.view(-1, BLOCK)
+    message = torch.empty(
+        packed_bytes(values.numel(), bits), dtype=torch.uint8, device=values.device
+    )
+    factors, body = _parts(message, bits)
+    largest = blocks.abs().amax(dim=1, keepdim=True).clamp_(min=SMALLEST)
+    torch.div(largest, LARGEST[bits], out=factors)
+    units = blocks * (LARGEST[bits] / largest)
+    if bits == 16:
+        body.view(_KINDS[16]).copy_(units)
+    elif bits == 8:
+        body.view(_KINDS[8]).copy_(units.round_())
+    else:
+        # A byte holds two numbers half a block apart, each raised to 1 … 15.
+        half_bytes = units.round_().add_(8.0).to(torch.uint8)
+        torch.bitwise_left_shift(half_bytes[:, BLOCK // 2 :], 4, out=body)
+        body.bitwise_or_(half_bytes[:, : BLOCK // 2])
+    return message
+
+
+def unpack(message: Tensor, bits: Bits) -> Tensor:
+    """Return the float32 numbers [N · BLOCK] of `message`."""
+    if bits == 32:
+        return message.view(torch.float32).clone()
+    factors, body = _parts(message, bits)
+    blocks = torch.empty(len(factors), BLOCK, device=message.device)
+    if bits >= 8:
+        blocks.copy_(body.view(_KINDS[bits]))
+    else:
+        blocks[:, : BLOCK // 2].copy_(body & 15)
+        blocks[:, BLOCK // 2 :].copy_(body >> 4)
+        blocks.sub_(8.0)
+    return blocks.mul_(factors).view(-1)
+
+
+def _block_bytes(bits: Bits) -> int:
+    return BLOCK * bits // 8 + (FACTOR_BYTES if bits < 32 else 0)
+
+
+def _parts(message: Tensor, bits: Bits) -> tuple[Tensor, Tensor]:
+    """Return the factors [N, 1] and the numbers [N, bytes of a block] within `message`."""
+    blocks = message.numel() // _block_bytes(bits)
+    ends = blocks * FACTOR_BYTES  # the factors come first: there they are aligned
+    factors = message[:ends].view(torch.float32).view(blocks, 1)
+    return factors, message[ends:].view(blocks, -1)

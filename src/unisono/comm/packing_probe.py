@@ -1,0 +1,39 @@
+"""What packing gradients costs the processor that computes them."""
+
+import time
+from collections.abc import Callable
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from unisono.comm.packing import BLOCK, Bits, pack, unpack
+from unisono.comm.protocol import Comm
+from unisono.physics.measured import Packing
+
+NUMBERS = 1024 * BLOCK * 4
+REPEATS = 5
+WAYS: tuple[Bits, ...] = (16, 8, 4)
+
+
+def packing_costs(comm: Comm) -> list[Packing]:
+    """Return what each number costs, on the slowest process; nothing where a GPU does it."""
+    if not comm.world.device.startswith("cpu"):
+        return []
+    numbers = torch.randn(NUMBERS)
+    costs = []
+    for bits in WAYS:
+        message = pack(numbers, bits)
+        mine = [
+            median(_seconds(pack, numbers, bits) for _ in range(REPEATS)),
+            median(_seconds(unpack, message, bits) for _ in range(REPEATS)),
+        ]
+        packing, unpacking = map(max, zip(*comm.gather(mine), strict=True))
+        costs.append(Packing(bits, packing / NUMBERS, unpacking / NUMBERS))
+    return costs
+
+
+def _seconds(function: Callable[[Tensor, Bits], Tensor], numbers: Tensor, bits: Bits) -> float:
+    began = time.perf_counter()
+    function(numbers, bits)
+    return time.perf_counter() - began

@@ -1,0 +1,139 @@
+"""PowerSGD: each matrix of the gradient as a product of two narrow ones, by torch's hook.
+
+torch's hook takes the mean where we sum, counts exchanges where we count updates, and keeps
+what it dropped by bucket. Here it is told which update it is, and given its left-overs anew
+each time, so that a skipped update leaves no trace and a checkpoint holds all of it.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch._C._distributed_c10d import GradBucket
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
+    PowerSGDState,
+    powerSGD_hook,
+)
+
+from unisono.comm.compressed import LEFT_OVER, left_overs_in
+from unisono.comm.ddp import DdpReplica, sum_bucket
+from unisono.comm.laned import replica_alone
+from unisono.comm.left_overs import LeftOvers
+from unisono.comm.memory import NeverApart
+from unisono.comm.protocol import Comm, Kept, Replica
+from unisono.stopwatch import Stopwatch
+
+TURNED_ON = 2  # torch's hook does not compress below this number of exchanges
+
+
+@dataclass(frozen=True)
+class PowerSgd:
+    """Send matrices as products of `low_rank`, after `warmup_steps` exact updates."""
+
+    exact: ClassVar[bool] = False
+
+    low_rank: int = 4
+    warmup_steps: int = 1000
+    bucket_mb: float = 25.0
+
+    def attach(self, model: nn.Module, comm: Comm) -> Replica:
+        if comm.world.size == 1:
+            return replica_alone(model, comm)
+        sums = NarrowSum(model, comm.world.size, self.low_rank, self.warmup_steps)
+        return DdpReplica(model, comm, self.bucket_mb, sums.send, sums)
+
+
+class NarrowSum(NeverApart):
+    """Sums buckets over all processes by narrow matrices; keeps what these do not say."""
+
+    def __init__(self, model: nn.Module, size: int, low_rank: int, warmup_steps: int) -> None:
+        weights = {name: w for name, w in model.named_parameters() if w.requires_grad}
+        self._left_overs = LeftOvers(weights)
+        self._size, self._warmup_steps = size, warmup_steps
+        self._torch = PowerSGDState(
+            None, matrix_approximation_rank=low_rank, start_powerSGD_iter=TURNED_ON
+        )
+        self._narrows, self._scale = False, 1.0
+        self._before: dict[int, Tensor] = {}
+
+    def begin(self, step: int, scale: float) -> None:
+        self._narrows, self._scale = step > self._warmup_steps, scale
+        self._torch.iter = TURNED_ON
+        self._before = {n: q.clone() for n, q in self._torch.q_memory_dict.items()}
+
+    def settle(self, step: int, watch: Stopwatch, *, moved: bool) -> None:
+        self._left_overs.settle(moved=moved)
+        if not moved:
+            self._remember(self._torch.p_memory_dict, self._before)
+
+    def state(self) -> Kept:
+        left, shared = self._left_overs.tensors(), {}
+        for name, narrow in (
+            ("p", self._torch.p_memory_dict),
+            ("q", self._torch.q_memory_dict),
+        ):
+            shared.update({f"powersgd/{name}/{n}": tensor for n, tensor in narrow.items()})
+        return Kept(
+            own={name + LEFT_OVER: tensor for name, tensor in left.items()}, shared=shared
+        )
+
+    def load(self, kept: Kept) -> None:
+        self._left_overs.load(left_overs_in(kept))
+        self._remember(*(_numbered(kept, f"powersgd/{name}/") for name in "pq"))
+
+    def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+        """Return the sum of `bucket` over all processes."""
+        if not self._narrows:
+            return sum_bucket(bucket)
+        number, gradient = bucket.index(), bucket.buffer()
+        count, kept = gradient.numel(), self._torch
+        left = self._left_overs.of(number, bucket.parameters())[:count]
+        self._forget_if_cut_otherwise(bucket)
+        kept.error_dict[number] = left * self._scale
+        future = powerSGD_hook(kept, bucket)
+        # Its messages follow each other, from threads of their own. Those of two buckets at
+        # once would come in another order on each process.
+        total = future.wait().mul_(self._size)
+        dropped = self._left_overs.spare(number)
+        torch.div(kept.error_dict.pop(number), self._scale, out=dropped[:count])
+        self._left_overs.propose(number, dropped)
+        return _already(total)
+
+    def _remember(self, p: dict[int, Tensor], q: dict[int, Tensor]) -> None:
+        both = p.keys() & q.keys()
+        self._torch.p_memory_dict = {number: p[number] for number in both}
+        self._torch.q_memory_dict = {number: q[number] for number in both}
+
+    def _forget_if_cut_otherwise(self, bucket: GradBucket) -> None:
+        """Begin with random matrices if the remembered ones belong to other buckets."""
+        number, kept = bucket.index(), self._torch
+        if number in kept.p_memory_dict:
+            p, q = _narrow_sizes(bucket.gradients(), kept)
+            found = kept.p_memory_dict[number].numel(), kept.q_memory_dict[number].numel()
+            if found != (p, q):
+                del kept.p_memory_dict[number], kept.q_memory_dict[number]
+
+
+def _narrow_sizes(gradients: list[Tensor], state: PowerSGDState) -> tuple[int, int]:
+    rows = columns = 0
+    for gradient in gradients:
+        n, m = gradient.view(gradient.shape[0], -1).shape
+        rank = min(n, m, state.matrix_approximation_rank)
+        if (n + m) * rank * state.min_compression_rate < n * m:
+            rows, columns = rows + n * rank, columns + m * rank
+    return rows, columns
+
+
+def _numbered(kept: Kept, prefix: str) -> dict[int, Tensor]:
+    return {
+        int(name.removeprefix(prefix)): tensor.clone()
+        for name, tensor in kept.shared.items()
+        if name.startswith(prefix)
+    }
+
+
+def _already(total: Tensor) -> torch.futures.Future[Tensor]:
+    future: torch.futures.Future[Tensor] = torch.futures.Future()
+    future.set_result(total)
+    return future

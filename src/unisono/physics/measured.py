@@ -1,0 +1,108 @@
+"""What probes found on the machines that will train. Structs, because they travel as JSON."""
+
+import msgspec
+
+
+class Update(msgspec.Struct, frozen=True):
+    """Seconds of one update on one process, with no gradients exchanged.
+
+    `other` is what was not computing: data, waiting for the slowest to be ready.
+    """
+
+    forward: float
+    backward: float
+    optimizer: float
+    other: float = 0.0
+
+
+class Sum(msgspec.Struct, frozen=True):
+    """One sum over all processes: its bytes, its seconds, and what it took of the processor."""
+
+    bytes: int
+    seconds: float
+    processor_seconds: float
+
+
+class Packing(msgspec.Struct, frozen=True):
+    """Seconds a processor takes to pack a number into `bits` bits, and to unpack it."""
+
+    bits: int
+    pack: float
+    unpack: float
+
+
+class OneWay(msgspec.Struct, frozen=True):
+    """What arrives of one machine at another, in bytes a second; machines are numbered."""
+
+    sender: int
+    receiver: int
+    rate: float
+
+
+class Process(msgspec.Struct, frozen=True):
+    """One process of the run: where it is, what it has, what it measured."""
+
+    rank: int
+    local_rank: int
+    host: str
+    device: str
+    threads: int
+    cores: int
+    memory_bytes: int
+    peak_bytes: int
+    free_disk_bytes: int
+    interface: str = ""
+    nominal_mbit: int = 0
+    updates: tuple[Update, ...] = ()
+    sums: tuple[Sum, ...] = ()
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What is to be done: sizes, counts, and how much of the backward pass can hide anything.
+
+    `updates` is 0 if nothing limits the run by number. `tail` is the share of the backward
+    pass during which gradients become final: that of the last micro-batch.
+    """
+
+    parameters: int
+    tokens_per_update: float
+    sentences_per_update: float
+    updates: int
+    evaluations: int
+    checkpoints: int
+    tail: float = 1.0
+    bucket_mb: float = 25.0
+    strategy: str = "ddp"
+    bits: int = 32
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """Everything the probes found, the same on every process."""
+
+    job: Job
+    processes: tuple[Process, ...]
+    pairs: tuple[OneWay, ...] = ()
+    pulses: tuple[float, ...] = ()
+    latency: float = 0.0
+    packings: tuple[Packing, ...] = ()
+    loader_seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+    checkpoint_seconds: float = 0.0
+    checkpoint_bytes: int = 0
+    seconds: float = 0.0
+
+    @property
+    def machines(self) -> int:
+        """Return how many machines there are."""
+        return sum(process.local_rank == 0 for process in self.processes)
+
+    @property
+    def workers(self) -> int:
+        """Return how many processes the fullest machine has."""
+        return max(process.local_rank for process in self.processes) + 1
+
+    def machine(self, number: int) -> str:
+        """Return the name of a machine; equal names are told apart by their number."""
+        hosts = [process.host for process in self.processes if process.local_rank == 0]
+        twice = hosts.count(hosts[number]) > 1
+        return f"{hosts[number]} ({number})" if twice else hosts[number]

@@ -1,0 +1,126 @@
+"""The parts of a run, built as its settings say."""
+
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from unisono.batching.respelling import Respelling, respelling_for
+from unisono.batching.stream import Stream
+from unisono.comm.all_reduce import AllReduce
+from unisono.comm.protocol import Comm, Strategy
+from unisono.comm.strategies import strategy_of
+from unisono.config.settings import Settings
+from unisono.corpus.reader import Corpus
+from unisono.models.transformer import TransformerModel, build_model
+from unisono.optim.build import build_optimizer
+from unisono.records.layout import RunDirectory
+from unisono.train.averages import Averages
+from unisono.train.compiling import Compiling
+from unisono.train.examine import Examiner
+from unisono.train.keeper import Keeper
+from unisono.train.loop import Session
+from unisono.train.precision import Precision
+from unisono.train.randomness import set_randomness
+from unisono.train.signals import Signals
+from unisono.train.step import Parts
+from unisono.train.validate import Examination
+from unisono.translate.settings import Decoding
+
+
+def build_session(
+    settings: Settings, corpus: Corpus, comm: Comm, signals: Signals, strategy: Strategy
+) -> tuple[Session, TransformerModel]:
+    """Return everything the loop uses, and the model; nothing is read or written yet."""
+    model = _fresh_model(settings, corpus).to(device_of(comm))
+    compiling_of(settings).prepare(model)
+    optimizer = build_optimizer(settings.optimizer, model)
+    directory = RunDirectory(Path(settings.run))
+    averages = Averages(model.named_parameters(), settings.train.average)
+    keep = settings.checkpoint.keep
+    fresh = partial(_fresh_model, settings, corpus)
+    replica = strategy.attach(model, comm)
+    where, memory = directory.checkpoints, replica.memory
+    keeper = Keeper(where, keep, comm, model, optimizer, averages, fresh, memory)
+    parts = Parts(
+        replica=replica,
+        comm=comm,
+        optimizer=optimizer,
+        schedule=settings.schedule,
+        seed=settings.seed,
+        label_smoothing=settings.train.label_smoothing,
+        clip_norm=settings.train.clip_norm,
+        averages=averages,
+        precision=precision_of(settings, comm),
+    )
+    world = comm.world
+    stream = Stream(
+        corpus.split("train"),
+        settings.batching,
+        settings.seed,
+        world.rank,
+        world.size,
+        settings.batching.temperature,
+        respelling_of(settings, corpus),
+    )
+    examiner = _examiner(settings, corpus, comm, model)
+    return Session(settings, parts, stream, examiner, keeper, signals), model
+
+
+def strategy_for(settings: Settings, comm: Comm) -> Strategy:
+    """Return how the processes of `comm` come to agree."""
+    # Compiled layers are for one thread: torch keeps one record of what it has compiled.
+    alone = comm.world.size == 1 and settings.train.compile
+    return AllReduce() if alone else strategy_of(settings.sync, settings.train.max_steps)
+
+
+def _fresh_model(settings: Settings, corpus: Corpus) -> TransformerModel:
+    set_randomness(settings.seed)
+    sizes = corpus.manifest.vocabulary, corpus.manifest.source_vocabulary
+    return build_model(settings.model, *sizes)
+
+
+def respelling_of(settings: Settings, corpus: Corpus) -> Respelling | None:
+    """Return how sentences are spelled anew in every epoch, if they are."""
+    longest = settings.corpus.max_pieces
+    return respelling_for(
+        corpus.tokenizers(), settings.batching, seed=settings.seed, max_pieces=longest
+    )
+
+
+def _examiner(
+    settings: Settings, corpus: Corpus, comm: Comm, model: TransformerModel
+) -> Examiner:
+    validation, tokenizer = settings.validation, corpus.tokenizers().target
+    tokens = validation.tokens_per_batch
+    greedy = Decoding(beam=validation.beam, length_penalty=settings.decoding.length_penalty)
+    test = None
+    if corpus.has("test"):
+        # A beam multiplies the rows of a batch: keep the memory of a search as it was.
+        per_batch = max(1, tokens // settings.decoding.beam)
+        test = Examination(corpus.split("test"), tokenizer, per_batch, settings.decoding)
+    return Examiner(
+        model=model,
+        comm=comm,
+        run=Path(settings.run),
+        valid=Examination(corpus.split("valid"), tokenizer, tokens, greedy),
+        test=test,
+        bleu=validation.bleu,
+        samples=validation.samples,
+        compiling=compiling_of(settings),
+    )
+
+
+def device_of(comm: Comm) -> torch.device:
+    """Return where this process computes."""
+    return torch.device(comm.world.device)
+
+
+def compiling_of(settings: Settings) -> Compiling:
+    """Return whether layers are compiled."""
+    return Compiling(settings.train.compile)
+
+
+def precision_of(settings: Settings, comm: Comm) -> Precision:
+    """Return in which numbers this process computes."""
+    return Precision(settings.train.precision, comm.world.device)

@@ -1,0 +1,163 @@
+"""The page: what a person wants to see of a run that is going on, in one look."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from unisono.records.view import RunView
+from unisono.units import duration
+from unisono.watch.recent import CAUSES, Lane, Now
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+# Each cause has a letter of its own, too: not every terminal has colours.
+MARKS = {
+    "compute": ("█", "green"),
+    "network": ("▓", "red"),
+    "waiting": ("▒", "yellow"),
+    "data": ("░", "blue"),
+    "other": ("·", "dim"),
+}
+STATES = {"running": "green", "finished": "cyan", "stopped": "yellow", "failed": "red"}
+NARROW = 40
+MOST_LANES = 16
+
+
+def page(
+    run: Path, view: RunView, outline: Sequence[tuple[int, float]], now: Now, width: int
+) -> RenderableType:
+    """Return everything as lines for a terminal of so many columns."""
+    lines = [_title(run, now), _progress(now, width), Text()]
+    lines += [_numbers(view, now), *_curve(outline, width), *_validation(view)]
+    if now.lanes:
+        lines += [Text(), _legend(), *_bars(now.lanes, width)]
+    sample = _sample(view)
+    for line in (*lines, *sample):
+        line.truncate(width, overflow="ellipsis")
+    said = [_line("now", now.verdict, "bold")] if now.verdict else []
+    said += [_line("lost", event.message, "bold red") for event in view.losses[-3:]]
+    said += [_line("note", event.message, "bold yellow") for event in view.warnings[-3:]]
+    return Group(*lines, *([Text()] if said else []), *said, *sample)
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """Return a curve of one line; what is not a number is a gap."""
+    if not values:
+        return ""
+    count = min(width, len(values))
+    edges = [round(i * len(values) / count) for i in range(count + 1)]
+    means = [_mean(values[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    known = [value for value in means if math.isfinite(value)]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    scale = (len(BLOCKS) - 1) / (high - low) if high > low else 0.0
+    return "".join(
+        BLOCKS[round((value - low) * scale)] if math.isfinite(value) else " " for value in means
+    )
+
+
+def bar(shares: dict[str, float], width: int) -> list[tuple[str, str]]:
+    """Return the pieces of a bar, in the order of CAUSES; they fill `width` exactly."""
+    total, done, at, pieces = sum(shares.values()) or 1.0, 0.0, 0, []
+    for cause in CAUSES:
+        done += shares.get(cause, 0.0) / total
+        until = round(done * width)
+        mark, colour = MARKS[cause]
+        pieces.append((mark * (until - at), colour))
+        at = until
+    return pieces
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if math.isfinite(value)]
+    return sum(known) / len(known) if known else math.nan
+
+
+def _title(run: Path, now: Now) -> Text:
+    state = (f" {now.state} ", f"bold {STATES.get(now.state, 'dim')}")
+    return Text.assemble((_printable(str(run)), "bold"), " ", state)
+
+
+def _progress(now: Now, width: int) -> Text:
+    if not now.updates:
+        return Text(f"step {now.step:,}")
+    share = min(1.0, now.step / now.updates)
+    left = f"  {duration(now.seconds_left)} left" if now.seconds_left else ""
+    words = f" {share:.0%}  step {now.step:,} of {now.updates:,}{left}"
+    room = max(10, min(60, width - len(words)))
+    full = round(share * room)
+    return Text.assemble(("━" * full, "green"), ("─" * (room - full), "dim"), words)
+
+
+def _numbers(view: RunView, now: Now) -> Text:
+    if not view.steps:
+        return Text("no update yet", "dim")
+    last, each = view.steps[-1], duration(now.seconds_per_step)
+    return Text(
+        f"loss  {last.loss:.4f}   rate {last.learning_rate:.3g}   "
+        f"{now.tokens_per_second:,.0f} target tokens/s   {each} a step"
+    )
+
+
+def _curve(outline: Sequence[tuple[int, float]], width: int) -> list[Text]:
+    drawn = sparkline([loss for _, loss in outline], max(NARROW, width - 8) - 8)
+    return [Text.assemble("      ", (drawn, "cyan"))] if len(drawn) > 1 else []
+
+
+def _validation(view: RunView) -> list[Text]:
+    if not view.validations:
+        return []
+    last = view.validations[-1]
+    best = min(view.validations, key=lambda event: event.loss)
+    bleu = f", BLEU {last.bleu:.1f}" if last.bleu >= 0 else ""
+    return [
+        Text(
+            f"valid {last.loss:.4f}{bleu} at step {last.step:,}; "
+            f"best {best.loss:.4f} at step {best.step:,}"
+        )
+    ]
+
+
+def _legend() -> Text:
+    words = Text("time  ")
+    for cause in CAUSES:
+        words.append(MARKS[cause][0], MARKS[cause][1]).append(f" {cause}  ")
+    return words
+
+
+def _bars(lanes: Sequence[Lane], width: int) -> list[Text]:
+    names = [f"rank {lane.rank} {_printable(lane.host)}" for lane in lanes]
+    room = min(24, max(map(len, names)))
+    lines = []
+    for name, lane in list(zip(names, lanes, strict=True))[:MOST_LANES]:
+        pieces = bar(lane.shares, max(10, width - room - 18))
+        line = Text(f"{name[:room]:<{room}} ").append_tokens(pieces)
+        lines.append(line.append(f" {duration(lane.seconds)}"))
+    if len(lanes) > MOST_LANES:
+        lines.append(Text(f"and {len(lanes) - MOST_LANES} more", "dim"))
+    return lines
+
+
+def _line(name: str, text: str, style: str) -> Text:
+    return Text.assemble((f"{name:<6}", style), _printable(text))
+
+
+def _printable(text: str) -> str:
+    """Return text from a run without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)
+
+
+def _sample(view: RunView) -> list[Text]:
+    told = [event for event in view.validations if event.samples]
+    if not told:
+        return []
+    sample = told[-1].samples[0]
+    return [
+        Text(),
+        Text(_printable(sample.source), "dim"),
+        Text(f"→ {_printable(sample.translation)}"),
+        Text(f"  {_printable(sample.reference)}", "dim"),
+    ]

@@ -1,0 +1,71 @@
+"""`unisono check`, as a user calls it: alone, and on two machines with a slow link."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from support.tiny import tiny_settings
+from unisono.config.write import to_toml
+
+pytestmark = pytest.mark.ranks
+
+UNISONO = [sys.executable, "-m", "unisono"]
+QUICKLY = ["--seconds=1", "--json"]
+SLOW = 2.0  # Mbit/s
+
+
+@pytest.fixture
+def config(corpus_home, tmp_path):
+    path = tmp_path / "check.toml"
+    settings = tiny_settings(corpus_home, run=tmp_path / "runs" / "later", model={"width": 64})
+    path.write_text(to_toml(settings))
+    return path
+
+
+def said(*words):
+    return subprocess.run([*UNISONO, *words], capture_output=True, text=True, check=False)
+
+
+def nothing_left(tmp_path):
+    return sorted(path.name for path in tmp_path.iterdir()) == ["check.toml"]
+
+
+def test_alone_there_is_nothing_to_exchange_and_nothing_is_left_behind(config, tmp_path):
+    done = said("check", str(config), *QUICKLY)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (way,) = found["ways"]
+    assert (way["machines"], way["exposed"], found["stop"]) == (1, 0, "")
+    assert way["step_seconds_90"][0] < way["step_seconds"] < way["step_seconds_90"][1]
+    assert found["measured"]["job"]["updates"] == 12
+    assert nothing_left(tmp_path)
+
+
+def test_the_page_says_what_a_step_is_made_of(config):
+    done = said("check", str(config), "--seconds=1", "--price=3")
+    assert done.returncode == 0, done.stderr
+    for word in ("computing", "evaluation", "checkpoint", "money", "advice: train as"):
+        assert word in done.stdout
+
+
+@pytest.mark.usefixtures("able")
+def test_a_slow_link_is_measured_and_the_stop_sign_goes_up(config, tmp_path):
+    lab = ["lab", "--nodes=2", f"--link={SLOW:g}mbit", "--"]
+    done = said(*lab, "check", str(config), *QUICKLY)
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    assert "slower than one" in found["stop"]
+    assert [way["machines"] for way in found["ways"]] == [2] * len(found["ways"])
+    rates = [pair["rate"] * 8e-6 for pair in found["measured"]["pairs"]]
+    assert len(rates) == 2
+    assert all(0.7 * SLOW < rate < 1.1 * SLOW for rate in rates)
+    assert nothing_left(tmp_path)
+
+
+def test_what_training_would_refuse_is_refused_before(config, tmp_path):
+    done = said("check", str(config), "--set", "corpus.drop_overlap=true")
+    assert done.returncode == 2
+    assert "the corpus was prepared with drop_overlap" in done.stderr
+    assert nothing_left(tmp_path)

@@ -1,0 +1,157 @@
+"""Gradients that travel in fewer bits."""
+
+import math
+import weakref
+
+import pytest
+import torch
+
+from support.exchanges import (
+    SMALL_BUCKETS,
+    batch_of,
+    exact_gradients,
+    exchange,
+    left_over,
+    loss_of,
+    new_model,
+)
+from unisono.comm.compressed import Compressed
+from unisono.comm.memory import collect, deal
+from unisono.comm.packing import pack
+from unisono.comm.protocol import Kept
+from unisono.comm.rows import sum_of_rows
+from unisono.comm.solo import Solo
+from unisono.stopwatch import Stopwatch
+
+pytestmark = pytest.mark.ranks
+
+BITS = [16, 8, 4]
+
+
+def sums_over_time(comm, bits, bucket_mb):
+    """Exchange five gradients of the same weights; return what came of them."""
+    rank, size = comm.world.rank, comm.world.size
+    replica = Compressed(bits, bucket_mb).attach(new_model(), comm)
+    sent, wanted, first_off = 0, 0, 0
+    for step in range(1, 6):
+        found = exchange(replica, rank, step, scale=2.0**step) / 2.0**step
+        exact = exact_gradients(replica.module, size, step)
+        if step == 1:
+            first_off = float((found - exact).norm() / exact.norm())
+        sent, wanted = sent + found, wanted + exact
+    everyones_left = comm.sum(left_over(replica))
+    lost = (sent + everyones_left - wanted).abs().max() / wanted.abs().max()
+    return found.tolist(), first_off, float(lost), float(everyones_left.abs().max())
+
+
+@pytest.mark.parametrize("bucket_mb", [SMALL_BUCKETS, 25.0])
+@pytest.mark.parametrize("bits", BITS)
+def test_what_rounding_drops_is_sent_later_and_all_have_the_same_bits(ranks, bits, bucket_mb):
+    first, *others = ranks.run(sums_over_time, bits, bucket_mb)
+    gradient, first_off, lost, left = first
+    assert all(other[0] == gradient for other in others)
+    assert 0 < first_off < {16: 0.0003, 8: 0.02, 4: 0.3}[bits]
+    assert left > 0
+    assert lost < 2e-6  # over five updates whose loss was scaled by 2, 4, … 32
+
+
+def spoilt_exchanges(comm, bits):
+    rank, replica = comm.world.rank, Compressed(bits, SMALL_BUCKETS).attach(new_model(), comm)
+    exchange(replica, rank, 1)
+    before = left_over(replica)
+    odd = [math.nan, math.inf, 1e30][rank % 3] if rank == comm.world.size - 1 else None
+    spoilt = exchange(replica, rank, 2, moved=False, spoil=odd)
+    after = left_over(replica)
+    well = exchange(replica, rank, 3)
+    left = left_over(replica)
+    return (
+        bool(spoilt.isfinite().all()),
+        torch.equal(before, after),
+        bool(well.isfinite().all() and left.isfinite().all()),
+        well.tolist(),
+    )
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_a_number_that_is_not_finite_reaches_all_and_leaves_no_trace(ranks, bits):
+    found = ranks.run(spoilt_exchanges, bits)
+    for finite, untouched, well, gradient in found:
+        assert not finite
+        assert untouched
+        assert well
+        assert gradient == found[0][3]
+
+
+def carry_over(comm, bits):
+    """Save after two exchanges, load elsewhere with other buckets, and go on in both."""
+    rank = comm.world.rank
+    one = Compressed(bits, SMALL_BUCKETS).attach(new_model(), comm)
+    for step in (1, 2):
+        exchange(one, rank, step)
+    found = collect(comm, one.memory.state())
+    here, left = left_over(one), Compressed(bits, SMALL_BUCKETS).attach(new_model(), comm)
+    other = Compressed(bits, 25.0).attach(new_model(), comm)
+    for replica in (left, other):
+        replica.memory.load(deal(comm, found))
+        exchange(replica, rank, 0, moved=False)  # DDP makes its buckets anew after the first
+        assert torch.equal(left_over(replica), here)
+    expected, same = exchange(one, rank, 3), exchange(left, rank, 3)
+    assert torch.equal(expected, same)
+    assert torch.equal(left_over(one), left_over(left))
+    one.memory.load(Kept())
+    assert not left_over(one).any()
+    return sorted(found)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_left_overs_are_saved_by_weight_and_loaded_into_any_buckets(ranks, bits):
+    leader, *others = ranks.run(carry_over, bits)
+    names = [name for name, _ in new_model().named_parameters()]
+    wanted = [
+        f"{rank}/{name}/gradient_left_over" for rank in range(ranks.size) for name in names
+    ]
+    assert leader == sorted(wanted)
+    assert others == [[]] * (ranks.size - 1)
+
+
+def deal_out(comm, owners):
+    found = {f"{rank}/a": torch.full((2, 3), 10.0**rank) for rank in range(owners)}
+    found["shared/m"] = torch.arange(3.0)
+    kept = deal(comm, found if comm.world.leads else {})
+    return float(kept.own["a"][1, 2]), kept.shared["m"].tolist()
+
+
+@pytest.mark.parametrize("owners", [1, 2, 3, 5])
+def test_nothing_is_lost_on_more_or_fewer_processes(ranks, owners):
+    found = ranks.run(deal_out, owners)
+    assert sum(own for own, _ in found) == sum(10.0**rank for rank in range(owners))
+    if owners == ranks.size:
+        assert [own for own, _ in found] == [10.0**rank for rank in range(owners)]
+    assert all(shared == [0.0, 1.0, 2.0] for _, shared in found)
+
+
+def test_one_process_gets_all():
+    found = {"0/a": torch.ones(2), "1/a": torch.ones(2)}
+    assert deal(Solo(), found).own["a"].tolist() == [2.0, 2.0]
+
+
+def test_rows_are_added_in_their_order():
+    rows = [pack(torch.full((256,), value), 32) for value in (1e8, -1e8, 1.0)]
+    assert float(sum_of_rows(rows, 32)[0]) == 1.0
+    assert float(sum_of_rows([rows[0], rows[2], rows[1]], 32)[0]) == 0.0
+
+
+def attach_use_and_drop(comm):
+    replica, watch = Compressed(8).attach(new_model(), comm), Stopwatch()
+    replica.gradients([batch_of(0, 1)] * 2, loss_of, watch)
+    _, parts = watch.lap()
+    gone = weakref.ref(replica._wrapped)
+    del replica
+    return sorted(parts), min(parts.values()) >= 0, gone() is None
+
+
+def test_times_are_told_and_nothing_is_kept(ranks):
+    for parts, sane, freed in ranks.run(attach_use_and_drop):
+        assert parts == ["backward", "exchange", "forward"]
+        assert sane
+        assert freed

@@ -1,0 +1,93 @@
+"""Numbers in fewer bits: how far off they are, and what becomes of odd ones."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unisono.comm.packing import BLOCK, SMALLEST, pack, packed_bytes, padded, unpack
+from unisono.physics import exchange
+
+# The largest error, as a share of the largest number of the block.
+COARSEST = {32: 0.0, 16: 2**-12, 8: 1 / 254, 4: 1 / 14}
+
+
+def there_and_back(values, bits):
+    filled = torch.zeros(padded(values.numel()))
+    filled[: values.numel()] = values
+    return unpack(pack(filled, bits), bits)[: values.numel()]
+
+
+def random_numbers(count, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    sizes = 10.0 ** torch.randint(-12, 6, (padded(count) // BLOCK,), generator=generator)
+    return (
+        torch.randn(padded(count), generator=generator).view(-1, BLOCK) * sizes[:, None]
+    ).view(-1)[:count]
+
+
+@pytest.mark.parametrize("bits", COARSEST)
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 5000])
+def test_every_number_comes_back_within_half_a_step_of_its_block(bits, count):
+    values = random_numbers(count)
+    off = torch.zeros(padded(count))
+    off[:count] = (there_and_back(values, bits) - values).abs()
+    largest = torch.zeros(padded(count))
+    largest[:count] = values.abs()
+    largest = largest.view(-1, BLOCK).amax(1)
+    assert (off.view(-1, BLOCK).amax(1) <= largest * COARSEST[bits] * (1 + 1e-3)).all()
+
+
+@pytest.mark.parametrize("bits", COARSEST)
+def test_a_message_has_the_length_that_physics_reckons_with(bits):
+    message = pack(random_numbers(512), bits)
+    assert message.dtype == torch.uint8
+    assert message.numel() == packed_bytes(512, bits) == exchange.packed_bytes(512, bits)
+    assert packed_bytes(513, bits) == packed_bytes(768, bits)
+    assert exchange.BLOCK == BLOCK
+
+
+@pytest.mark.parametrize("bits", COARSEST)
+def test_what_can_be_said_exactly_is(bits):
+    levels = torch.arange(-7.0, 8.0).repeat(30)  # every step of the coarsest
+    levels[::BLOCK] = 7.0
+    if bits == 8:
+        levels = levels.mul(127 / 7).round()
+    if bits == 16:
+        levels[::BLOCK] = 8.0
+    assert torch.equal(there_and_back(levels, bits), levels)
+    assert torch.equal(there_and_back(-levels, bits), -levels)
+    assert torch.equal(there_and_back(torch.zeros(300), bits), torch.zeros(300))
+
+
+@pytest.mark.parametrize("bits", COARSEST)
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("place", [0, 127, 128, 255, 299])
+def test_what_is_not_finite_stays_so_and_its_neighbours_in_other_blocks_are_well(
+    bits, odd, place
+):
+    values = random_numbers(300).clamp(-1, 1)
+    expected = there_and_back(values, bits)
+    values[place] = odd
+    found = there_and_back(values, bits)
+    assert not found[place].isfinite()
+    other = slice(256, 300) if place < 256 else slice(0, 256)
+    assert torch.equal(found[other], expected[other])
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_numbers_too_small_for_a_factor_become_zeros_and_no_nonsense(bits):
+    for size in (1e-45, 1e-40, SMALLEST / 1e4):
+        assert torch.equal(there_and_back(torch.full((9,), size), bits), torch.zeros(9))
+
+
+@given(
+    st.lists(st.floats(-(2.0**127), 2.0**127, width=32, allow_nan=False), min_size=1),
+    st.sampled_from([8, 4]),
+)
+def test_finite_numbers_stay_finite_and_are_never_off_by_more_than_a_step(numbers, bits):
+    values = torch.tensor(numbers)
+    found = there_and_back(values, bits)
+    assert found.isfinite().all()
+    step = max(float(values.abs().max()), SMALLEST) * 2 * COARSEST[bits]
+    assert float((found.double() - values.double()).abs().max()) <= step * 0.51

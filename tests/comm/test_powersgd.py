@@ -1,0 +1,83 @@
+"""Gradients as products of narrow matrices."""
+
+import math
+
+import pytest
+import torch
+
+from support.exchanges import SMALL_BUCKETS, exact_gradients, exchange, left_over, new_model
+from unisono.comm.memory import collect, deal
+from unisono.comm.powersgd import PowerSgd
+
+pytestmark = pytest.mark.ranks
+
+
+def sums_over_time(comm, bucket_mb):
+    rank, size = comm.world.rank, comm.world.size
+    replica = PowerSgd(low_rank=1, warmup_steps=1, bucket_mb=bucket_mb).attach(
+        new_model(), comm
+    )
+    sent, wanted, off = 0, 0, []
+    for step in range(1, 6):
+        found = exchange(replica, rank, step, scale=2.0**step) / 2.0**step
+        exact = exact_gradients(replica.module, size, step)
+        off.append(float((found - exact).norm() / exact.norm()))
+        sent, wanted = sent + found, wanted + exact
+    lost = sent + comm.sum(left_over(replica)) - wanted
+    return found.tolist(), off, float(lost.abs().max() / wanted.abs().max())
+
+
+@pytest.mark.parametrize("bucket_mb", [SMALL_BUCKETS, 25.0])
+def test_exact_at_first_then_narrow_and_what_is_dropped_is_sent_later(ranks, bucket_mb):
+    first, *others = ranks.run(sums_over_time, bucket_mb)
+    gradient, off, lost = first
+    assert all(other[0] == gradient for other in others)
+    assert off[0] < 1e-5
+    assert all(0.01 < share < 1.5 for share in off[1:])
+    assert lost < 1e-5
+
+
+def spoilt_exchanges(comm):
+    rank, replica = comm.world.rank, PowerSgd(1, 0, SMALL_BUCKETS).attach(new_model(), comm)
+    exchange(replica, rank, 0, moved=False)
+    exchange(replica, rank, 1)
+    before, narrow = left_over(replica), replica.memory.state().shared
+    narrow = {name: value.clone() for name, value in narrow.items() if "/q/" in name}
+    spoilt = exchange(replica, rank, 2, moved=False, spoil=math.nan if rank == 1 else None)
+    same = all(torch.equal(replica.memory.state().shared[n], q) for n, q in narrow.items())
+    well = exchange(replica, rank, 3)
+    return (
+        bool(spoilt.isfinite().all()),
+        same and bool(narrow) and torch.equal(before, left_over(replica)) is False,
+        bool(well.isfinite().all()),
+        well.tolist(),
+    )
+
+
+def test_a_number_that_is_not_finite_reaches_all_and_leaves_no_trace(ranks):
+    found = ranks.run(spoilt_exchanges)
+    for finite, untouched, well, gradient in found:
+        assert not finite
+        assert untouched
+        assert well
+        assert gradient == found[0][3]
+
+
+def carry_over(comm):
+    rank = comm.world.rank
+    one, other = (PowerSgd(1, 1, SMALL_BUCKETS).attach(new_model(), comm) for _ in range(2))
+    cut_otherwise = PowerSgd(1, 1, 25.0).attach(new_model(), comm)
+    for replica in (one, other, cut_otherwise):
+        exchange(replica, rank, 0, moved=False)
+    for step in (1, 2, 3):
+        exchange(one, rank, step)
+    found = collect(comm, one.memory.state())
+    for replica in (other, cut_otherwise):
+        replica.memory.load(deal(comm, found))
+        assert torch.equal(left_over(replica), left_over(one))
+    assert torch.equal(exchange(one, rank, 4), exchange(other, rank, 4))
+    return bool(exchange(cut_otherwise, rank, 4).isfinite().all())
+
+
+def test_all_it_keeps_is_saved_and_other_buckets_begin_anew(ranks):
+    assert all(ranks.run(carry_over))

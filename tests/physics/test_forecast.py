@@ -1,0 +1,191 @@
+"""From measurements to a forecast, with measurements made by hand."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from unisono.physics.forecast import forecast, rounds_of
+from unisono.physics.measured import Job, Measured, OneWay, Packing, Process, Sum, Update
+from unisono.physics.ring import ring_bytes
+
+MB = 1_000_000
+JOB = Job(
+    parameters=10 * MB,
+    tokens_per_update=4096,
+    sentences_per_update=150,
+    updates=3600,
+    evaluations=4,
+    checkpoints=2,
+    strategy="ddp",
+)
+
+
+def process(rank, *, seconds=0.4, rate=100 * MB, rounds=5, busy=0.0, **changes):
+    """A process whose updates take `seconds`, and whose sums of 4 MB run at `rate`."""
+    update = Update(forward=seconds / 4, backward=seconds / 2, optimizer=seconds / 4)
+    summed = Sum(4 * MB, ring_bytes(MB, 2) / rate, busy)
+    known = {
+        "rank": rank,
+        "local_rank": 0,
+        "host": f"node{rank}",
+        "device": "cuda",
+        "threads": 1,
+        "cores": 1,
+        "memory_bytes": 10**10,
+        "peak_bytes": 10**9,
+        "free_disk_bytes": 10**12,
+        "updates": (update,) * rounds,
+        "sums": (summed,) * rounds,
+    }
+    return Process(**{**known, **changes})
+
+
+def two(**changes):
+    return Measured(job=JOB, processes=(process(0, **changes), process(1, **changes)))
+
+
+def test_a_step_is_computing_and_what_the_backward_pass_does_not_hide():
+    found = forecast(two())
+    # 40 MB in both directions at 100 MB/s: 0.4 s, of which the backward pass hides 0.2 s less
+    # the last bucket, which is ready when it ends.
+    assert found.work.seconds == pytest.approx(0.4)
+    assert found.link.bytes_per_second == pytest.approx(100 * MB, rel=0.01)
+    assert 0.6 < found.chosen.step.seconds < 0.8
+    assert found.chosen.step.exposed == pytest.approx(found.chosen.step.seconds - 0.4)
+    assert found.chosen.exchange.name == "ddp"
+
+
+def test_one_machine_alone_has_all_the_work_and_no_exchange():
+    found = forecast(two())
+    assert found.alone.machines == 1
+    # Twice the forward and backward pass, one optimizer.
+    assert found.alone.step.seconds == pytest.approx(0.1 + 2 * 0.3)
+    assert found.alone.step.exposed == 0
+    assert found.chosen.speedup == pytest.approx(0.7 / found.chosen.step.seconds)
+
+
+def test_a_fast_link_needs_no_stop_sign_and_a_slow_one_does():
+    assert forecast(two(rate=10_000 * MB)).stop == ""
+    slower = forecast(two(rate=50 * MB))
+    assert "slower than one" in slower.stop
+    assert slower.advised.exchange.name != "ddp"
+    waiting = forecast(two(rate=110 * MB))
+    assert waiting.chosen.speedup > 1
+    assert "waiting for the network" in waiting.stop
+
+
+def test_one_machine_is_advised_if_nothing_else_helps():
+    found = forecast(two(rate=0.001 * MB))
+    assert found.advised.machines == 1 or found.advised.exchange.every > 1
+
+
+def test_only_the_last_micro_batch_can_hide_the_exchange():
+    whole = two(rate=200 * MB)
+    tail = msgspec.structs.replace(whole, job=msgspec.structs.replace(JOB, tail=0.25))
+    assert forecast(tail).chosen.step.exposed > forecast(whole).chosen.step.exposed
+
+
+def test_a_processor_that_also_sends_computes_more_slowly():
+    free = forecast(two(rate=10_000 * MB, device="cpu"))
+    busy = forecast(two(rate=10_000 * MB, device="cpu", busy=0.01))
+    # 10 ms for 4 MB are 100 ms for 40 MB.
+    more = busy.chosen.step.seconds - free.chosen.step.seconds
+    assert more == pytest.approx(0.1, rel=0.02)
+    gpu = forecast(two(rate=10_000 * MB, busy=0.01))
+    assert gpu.chosen.step.seconds == pytest.approx(free.chosen.step.seconds)
+
+
+def test_the_slowest_process_decides_and_is_named():
+    measured = Measured(job=JOB, processes=(process(0), process(1, seconds=0.6)))
+    found = forecast(measured)
+    assert found.work.seconds == pytest.approx(0.6)
+    assert any("rank 1 on node1 takes 1.50 times" in note for note in found.notes)
+
+
+def test_rounds_that_differ_widen_the_interval():
+    steady = forecast(two()).chosen.seconds
+    shaky = [Update(0.1 + 0.02 * n, 0.2, 0.1) for n in range(5)]
+    noisy = forecast(two(updates=tuple(shaky))).chosen.seconds
+    assert steady.low < steady.middle < steady.high
+    assert noisy.high - noisy.low > 1.2 * (steady.high - steady.low)
+
+
+def test_hours_and_money_count_evaluations_and_checkpoints():
+    measured = msgspec.structs.replace(
+        two(rate=10_000 * MB), evaluation_seconds=90.0, checkpoint_seconds=18.0
+    )
+    found = forecast(measured, price=2.0)
+    step = found.chosen.step.seconds
+    assert found.chosen.hours == pytest.approx((3600 * step + 4 * 90 + 2 * 18) / 3600)
+    assert found.chosen.money == pytest.approx(found.chosen.hours * 2 * 2.0)
+
+
+def test_directions_burst_credit_and_memory_are_told():
+    measured = Measured(
+        job=JOB,
+        processes=(process(0, peak_bytes=95 * 10**8), process(1)),
+        pairs=(OneWay(0, 1, 12 * MB), OneWay(1, 0, 1.2 * MB)),
+        pulses=(125 * MB,) * 4 + (12 * MB,) * 8,
+    )
+    notes = " | ".join(forecast(measured).notes)
+    assert "node1 sends to node0 at 10% of the rate back" in notes
+    assert "fell from 1,000 to 96 Mbit/s" in notes
+    assert "memory of node0 is nearly full: 95%" in notes
+
+
+def test_a_healthy_pair_is_told_nothing():
+    measured = Measured(
+        job=JOB,
+        processes=(process(0), process(1)),
+        pairs=(OneWay(0, 1, 12 * MB), OneWay(1, 0, 11 * MB)),
+        pulses=(12 * MB, 11 * MB, 12 * MB, 12 * MB),
+    )
+    assert forecast(measured).notes == ()
+
+
+def test_processes_of_one_machine_share_its_inside():
+    pair = (process(0), process(1, local_rank=1, host="node0"))
+    found = forecast(Measured(job=JOB, processes=pair))
+    assert (found.measured.machines, found.measured.workers) == (1, 2)
+    assert [way.exchange.name for way in found.ways] == ["ddp"]
+    assert found.chosen.step.seconds == found.alone.step.seconds
+    assert found.stop == ""
+
+
+def test_the_smallest_time_of_a_sum_is_that_of_the_wire():
+    late = replace(rounds_of(two())[0])
+    waited = process(1, sums=(Sum(4 * MB, 9.0, 0.0),) * 5)
+    found = rounds_of(Measured(job=JOB, processes=(process(0), waited)))[0]
+    assert found.link == late.link
+
+
+def configured(strategy, bits=8, **changes):
+    job = msgspec.structs.replace(JOB, strategy=strategy, bits=bits)
+    return forecast(msgspec.structs.replace(two(**changes), job=job))
+
+
+def test_what_is_configured_is_what_is_judged():
+    assert configured("compressed", 4).chosen.exchange.name == "4-bit"
+    assert configured("ddp", 4).chosen.exchange.name == "ddp"
+    plain = configured("all_reduce").chosen
+    assert plain.exchange.name == "all_reduce"
+    assert plain.step.hidden == 0
+    assert plain.step.seconds > configured("ddp").chosen.step.seconds
+
+
+def test_auto_is_judged_by_what_it_will_choose():
+    found = configured("auto", rate=100 * MB)
+    assert not found.chosen.exchange.behind
+    assert found.chosen.exchange.strategy == "compressed"
+    assert found.stop == ""
+
+
+def test_packing_takes_time_of_the_processor_that_computes():
+    packings = tuple(Packing(bits, 2e-9, 1e-9) for bits in (16, 8, 4))
+    cheap = two(rate=10_000 * MB, device="cpu", busy=1e-9)
+    dear = msgspec.structs.replace(cheap, packings=packings)
+    # Each of ten million numbers is packed once and unpacked three times on two processes.
+    before, after = (forecast(one).ways[2].step.seconds for one in (cheap, dear))
+    assert after - before == pytest.approx(10 * MB * 5e-9, rel=0.02)
+    assert forecast(dear).ways[0].step == forecast(cheap).ways[0].step

@@ -1,0 +1,133 @@
+"""The page of a run that goes on, as text."""
+
+import io
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from diagnose.made_runs import BEGAN, ended, healthy_run, start, step, team, validated
+from unisono.records.events import Sample, Warned, to_line
+from unisono.watch.page import bar, page, sparkline
+from unisono.watch.recent import CAUSES, now_of
+
+
+def shown(run, at, width=100):
+    outline = [(event.step, event.loss) for event in run.steps]
+    written = io.StringIO()
+    console = Console(file=written, width=width, highlight=False)
+    console.print(page(Path("runs/x"), run, outline, now_of(run, at), width))
+    return written.getvalue()
+
+
+def going(steps=100, **changes):
+    return healthy_run(steps=steps, ends=(), **changes)
+
+
+def test_progress_speed_and_time_left():
+    text = shown(going(), BEGAN + 101)
+    assert "runs/x  running" in text
+    assert "50%  step 100 of 200  1 min 40 s left" in text
+    assert "1,000 target tokens/s   1.00 s a step" in text
+    assert "best 2.5000 at step 20" in text
+
+
+def test_arithmetic_is_called_arithmetic():
+    assert "now   bound by arithmetic: 89 % of the time" in shown(going(), BEGAN + 101)
+
+
+def test_a_slow_link_between_machines_is_named_with_what_it_costs():
+    pair = team(lambda *_: {"exchange": 2.0}, hosts=("a", "b"), steps=20, seconds=3.0)
+    text = shown(replace(pair, ends=()), BEGAN + 61)
+    assert "bound by the exchange over the network" in text
+    assert "without it a step would take" in text
+    assert "rank 0 a" in text
+    assert "rank 1 b" in text
+    assert "▓▓▓" in text
+
+
+def test_a_run_without_an_update_is_shown_as_well():
+    text = shown(healthy_run(steps=0, ends=(), validations=(), saves=()), BEGAN + 1)
+    assert "no update yet" in text
+
+
+def test_what_a_terminal_would_obey_is_not_sent_to_it():
+    bad = "\x1b]0;title\x07 \x1b[31mred"
+    samples = (Sample(bad, bad, bad),)
+    warned = Warned(time=BEGAN, step=1, message=bad)
+    run = going(validations=(validated(20, 2.5, samples=samples),), warnings=(warned,))
+    text = shown(run, BEGAN + 101)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "red" in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width):
+    run = going(validations=(validated(20, 2.5, samples=(Sample("a " * 200, "b", "c"),)),))
+    assert max(map(len, shown(run, BEGAN + 101, width).splitlines())) <= width
+
+
+def test_a_bar_is_full_whatever_the_shares():
+    for shares in (
+        {"compute": 1.0},
+        dict.fromkeys(CAUSES, 0.2),
+        {"data": 0.501, "other": 0.499},
+    ):
+        assert sum(len(piece) for piece, _ in bar(shares, 37)) == 37
+
+
+def test_a_curve_that_falls_falls_and_gaps_stay_gaps():
+    assert sparkline([3.0, 2.0, 1.0], 3) == "█▅▁"
+    assert sparkline([3.0, float("nan"), 1.0], 3) == "█ ▁"
+    assert sparkline([], 3) == ""
+    assert len(sparkline(list(range(1000)), 50)) == 50
+
+
+@pytest.mark.ranks
+def test_on_a_terminal_it_follows_the_run_and_leaves_when_that_ends(tmp_path):
+    (tmp_path / "events").mkdir()
+    (tmp_path / "config.toml").write_text("[train]\nmax_steps = 200\n")
+    file = tmp_path / "events" / "rank-0000.jsonl"
+    now = time.time()
+    lines = [start(time=now), *(step(n, time=now) for n in range(1, 8))]
+    file.write_bytes(b"".join(to_line(event) + b"\n" for event in lines))
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "unisono", "watch", str(tmp_path), "--every", "0.1"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        assert "step 7 of 200" in until(ours, "step 7 of 200")
+        with file.open("ab") as more:
+            more.write(to_line(step(8, time=now)) + b"\n")
+        until(ours, "step 8 of 200")
+        with file.open("ab") as more:
+            more.write(to_line(ended(8, time=time.time())) + b"\n")
+        until(ours, "finished")
+        drain(ours)
+        assert process.wait(timeout=30) == 0
+    os.close(ours)
+
+
+def until(terminal, words):
+    """Read until `words` were shown; a time limit turns waiting into a failure."""
+    text, deadline = "", time.monotonic() + 60
+    while words not in text:
+        assert time.monotonic() < deadline, text
+        if select.select([terminal], [], [], 1.0)[0]:
+            text += os.read(terminal, 65536).decode("utf-8", "replace")
+    return text
+
+
+def drain(terminal):
+    try:
+        while os.read(terminal, 65536):
+            pass
+    except OSError:  # nobody writes any more
+        pass
