@@ -6,16 +6,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from diagnose.made_runs import healthy_run, step, validated
 from foreign.made_logs import log
+from unisono.cli import unisono
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.questions import QUESTIONS
+from unisono.errors import DataError
 from unisono.foreign.openseq2seq.build import read_openseq2seq
 from unisono.foreign.run import write_run
 from unisono.foreign.told import Told
 from unisono.records.imported import Imported
 from unisono.records.view import RunView, read_run
+from unisono.report.comparison import compare_runs
 from unisono.report.markdown import render_markdown
 from unisono.report.page import render_html
 from unisono.report.terminal import render_text
@@ -170,6 +174,24 @@ def test_the_pages_of_an_imported_run_claim_nothing_that_was_not_recorded(tmp_pa
         assert "% of the time was arithmetic" not in page
     assert "Not measured" in html
     assert "1970" not in html
+
+
+def test_runs_side_by_side_show_no_shares_that_nobody_measured(tmp_path):
+    (tmp_path / "a").mkdir()
+    foreign, own = written(tmp_path / "a", log(hosts=())), healthy_run()
+    pairs = [(run, diagnose(run, 1_700_000_300.0)) for run in (foreign, own)]
+    rows = {row.name: row.cells for row in compare_runs(pairs).results}
+    assert rows["processes"] == ("4", "1")
+    assert rows["machines"] == ("–", "1")
+    assert rows["time in compute"][0] == "–"
+    assert rows["bottleneck"][0] == "unknown (not measured)"
+    assert compare_runs([(v := view(math.nan), diagnose(v, 0.0))]).results
+
+
+def test_an_imported_run_is_not_watched(tmp_path):
+    written(tmp_path, log())
+    shown = CliRunner().invoke(unisono, ["watch", str(tmp_path / "run"), "--once"])
+    assert isinstance(shown.exception, DataError)
 
 
 def test_our_own_runs_are_told_as_before():

@@ -9,7 +9,9 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from unisono.cli.options import PathType
+from unisono.errors import DataError
 from unisono.records.follow import Follower
+from unisono.records.imported import read_imported
 from unisono.watch.page import page
 from unisono.watch.recent import now_of
 
@@ -26,6 +28,12 @@ def watch(run: Path, every: float, once: bool) -> None:
     Progress, loss, BLEU, speed, where the time of each process goes, and what holds the run
     up right now. Only files are read: it works over ssh, in tmux, and while the run goes on.
     """
+    if read_imported(run) is not None:
+        raise DataError(
+            f"{run} was made by another trainer, and nothing goes on in it",
+            where=str(run),
+            fix=f"see what came of it: unisono report {run}",
+        )
     follower = Follower(run)
     console = Console(highlight=False)
     if once or not console.is_terminal:

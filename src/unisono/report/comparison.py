@@ -62,15 +62,12 @@ def _results(view: RunView, report: Report) -> list[tuple[str, str]]:
     best = max(scores, key=lambda event: event.bleu, default=None)
     tokens, seconds = step.get("target_tokens_per_second"), step.get("mean_seconds")
     loss, shares = learnt.get("best_loss"), report.bottleneck.shares
-    starts = view.last_starts
+    measured = report.bottleneck.measured is not False
     return [
         ("state", took.verdict),
-        ("processes", str(starts[0].size) if starts else NONE),
-        ("machines", str(len(view.hosts)) if starts else NONE),
-        ("exchange", starts[0].strategy if starts else NONE),
-        ("parameters", f"{starts[0].parameters:,}" if starts else NONE),
+        *_world(view),
         ("updates", f"{view.steps[-1].step:,}" if view.steps else NONE),
-        ("time", duration(took.values["seconds"]) if took.values else NONE),
+        ("time", duration(took.values["seconds"]) if took.values.get("seconds") else NONE),
         ("a step", duration(seconds) if seconds else NONE),
         ("target tokens/s", f"{tokens:,.0f}" if tokens else NONE),
         ("best validation loss", f"{loss:.4f}" if loss is not None else NONE),
@@ -79,13 +76,27 @@ def _results(view: RunView, report: Report) -> list[tuple[str, str]]:
         ("test BLEU", f"{view.tests[-1].bleu:.2f}" if view.tests else NONE),
         ("fully trained", report.answer("trained").verdict),
         ("overfitting", report.answer("overfitting").verdict),
-        ("bottleneck", report.bottleneck.cause),
-        ("time in compute", percent(shares.compute)),
-        ("time in network", percent(shares.network)),
-        ("time for late ranks", percent(shares.straggler)),
-        ("time for data", percent(shares.data)),
+        ("bottleneck", report.bottleneck.cause + ("" if measured else " (not measured)")),
+        ("time in compute", percent(shares.compute) if measured else NONE),
+        ("time in network", percent(shares.network) if measured else NONE),
+        ("time for late ranks", percent(shares.straggler) if measured else NONE),
+        ("time for data", percent(shares.data) if measured else NONE),
         ("findings", ", ".join(finding.id for finding in report.findings) or "none"),
     ]
+
+
+def _world(view: RunView) -> list[tuple[str, str]]:
+    starts, about = view.last_starts, view.imported
+    names = ("processes", "machines", "exchange", "parameters")
+    if about is not None:
+        counts = (about.processes, about.machines, about.parameters)
+        cells = [f"{count:,}" if count else NONE for count in counts]
+        return list(zip(names, (*cells[:2], about.trainer, cells[2]), strict=True))
+    if not starts:
+        return [(name, NONE) for name in names]
+    first = starts[0]
+    world = (str(first.size), str(len(view.hosts)), first.strategy, f"{first.parameters:,}")
+    return list(zip(names, world, strict=True))
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
