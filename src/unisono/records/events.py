@@ -97,7 +97,10 @@ class Sample(msgspec.Struct, frozen=True):
 class Validated(Event, frozen=True, kw_only=True, tag="validated"):
     """One pass over the validation set. `bleu` is -1 when it was not asked for.
 
-    Only the leading process has `samples`.
+    `bleu_low` and `bleu_high` are its 95 % interval; the lengths are those that BLEU compares,
+    in its tokens. `clean_training_loss` is the loss of a fixed sample of the training set,
+    without dropout and smoothing, as validation computes it. All of these are -1, and lengths
+    0, in events of versions that did not record them. Only the leading process has `samples`.
     """
 
     step: int
@@ -110,6 +113,11 @@ class Validated(Event, frozen=True, kw_only=True, tag="validated"):
     best: bool = False
     empty: int = 0
     samples: tuple[Sample, ...] = ()
+    bleu_low: float = -1.0
+    bleu_high: float = -1.0
+    translation_length: int = 0
+    reference_length: int = 0
+    clean_training_loss: float = -1.0
 
 
 class Saved(Event, frozen=True, kw_only=True, tag="saved"):
@@ -156,13 +164,21 @@ class RolledBack(Event, frozen=True, kw_only=True, tag="rolled_back"):
 
 
 class Tested(Event, frozen=True, kw_only=True, tag="tested"):
-    """The best checkpoint was scored on the test set."""
+    """The best checkpoint was scored on the test set.
+
+    `bleu_low` and `bleu_high` are the 95 % interval, -1 if it was not recorded; the lengths are
+    those that BLEU compares, in its tokens, 0 if they were not recorded.
+    """
 
     step: int
     bleu: float
     bleu_signature: str
     sentences: int
     seconds: float
+    bleu_low: float = -1.0
+    bleu_high: float = -1.0
+    translation_length: int = 0
+    reference_length: int = 0
 
 
 class Lost(Event, frozen=True, kw_only=True, tag="lost"):

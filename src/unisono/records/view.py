@@ -23,6 +23,7 @@ from unisono.records.events import (
     from_lines,
 )
 from unisono.records.layout import RunDirectory
+from unisono.records.sentence_losses import SentenceLosses, read_losses
 
 E = TypeVar("E", bound=AnyEvent)
 UNDONE = (StepTaken, Validated, Saved)
@@ -35,6 +36,7 @@ class RunView:
     What a crash undid is not in it, but `seen` holds the times of all that rank 0 recorded.
     `steps`, `validations`, `saves`, `warnings` are those of rank 0; `ranks` holds every rank's
     steps. `losses` holds every process that was lost, once, as the first who saw it tells.
+    `sentence_losses` are those of the validations, as far as they were written down.
     """
 
     path: Path
@@ -51,6 +53,7 @@ class RunView:
     ends: tuple[Ended, ...] = ()
     samples: dict[int, tuple[Sample, ...]] = field(default_factory=dict)
     seen: tuple[float, ...] = ()
+    sentence_losses: SentenceLosses = field(default_factory=SentenceLosses)
 
     @property
     def steps(self) -> tuple[StepTaken, ...]:
@@ -100,6 +103,7 @@ def read_run(path: Path) -> RunView:
         ends=tuple(_of(leader, Ended)),
         samples=_samples(directory.samples, _of(leader, Validated)),
         seen=tuple(event.time for event in recorded.get(0, [])),
+        sentence_losses=read_losses(path, {v.step: v.loss for v in _of(leader, Validated)}),
     )
 
 

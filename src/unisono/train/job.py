@@ -25,7 +25,7 @@ from unisono.comm.together import all_or_none, check_same
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.config.write import to_toml
-from unisono.corpus.reader import Corpus, open_corpus
+from unisono.corpus.reader import Corpus, Split, open_corpus
 from unisono.errors import LostError
 from unisono.models.transformer import TransformerModel, build_model
 from unisono.optim.build import build_optimizer
@@ -47,10 +47,12 @@ from unisono.train.randomness import set_randomness
 from unisono.train.sharing import uneven_shares
 from unisono.train.signals import Signals
 from unisono.train.step import Parts, warm_up
-from unisono.train.validate import Examination
+from unisono.train.validate import Examination, spread_evenly
 from unisono.train.watched import Section, Watched, unwatched
 from unisono.translate.settings import Decoding
 from unisono.units import seconds_of
+
+CLEAN_PAIRS = 500  # of the training set, looked at with every validation
 
 
 def run_training(settings: Settings, tell: Tell = say_nothing) -> Iterator[AnyEvent]:
@@ -177,9 +179,9 @@ def build_session(
         averages=averages,
         precision=_precision(settings, comm),
     )
-    world = comm.world
+    world, pairs = comm.world, corpus.split("train")
     stream = Stream(
-        corpus.split("train"),
+        pairs,
         settings.batching,
         settings.seed,
         world.rank,
@@ -187,7 +189,7 @@ def build_session(
         settings.batching.temperature,
         _respelling(settings, corpus),
     )
-    examiner = _examiner(settings, corpus, comm, model)
+    examiner = _examiner(settings, corpus, comm, model, pairs)
     return Session(settings, parts, stream, examiner, keeper, signals), model
 
 
@@ -211,12 +213,12 @@ def _respelling(settings: Settings, corpus: Corpus) -> Respelling | None:
 
 
 def _examiner(
-    settings: Settings, corpus: Corpus, comm: Comm, model: TransformerModel
+    settings: Settings, corpus: Corpus, comm: Comm, model: TransformerModel, train: Split
 ) -> Examiner:
     validation, tokenizer = settings.validation, corpus.tokenizers().target
     tokens = validation.tokens_per_batch
     greedy = Decoding(beam=validation.beam, length_penalty=settings.decoding.length_penalty)
-    test = None
+    sample, test = spread_evenly(len(train), CLEAN_PAIRS), None
     if corpus.has("test"):
         # A beam multiplies the rows of a batch: keep the memory of a search as it was.
         per_batch = max(1, tokens // settings.decoding.beam)
@@ -226,6 +228,7 @@ def _examiner(
         comm=comm,
         run=Path(settings.run),
         valid=Examination(corpus.split("valid"), tokenizer, tokens, greedy),
+        training=Examination(train, tokenizer, tokens, greedy, sample),
         test=test,
         bleu=validation.bleu,
         samples=validation.samples,
