@@ -1,8 +1,9 @@
 """Where a learning curve is going: a + b · step^-c, fitted to its later part.
 
-The three numbers are found by least squares: for each of many exponents c the best a and b
-follow from one formula. The curve may come down to a limit (a), but never below 0, and never
-go up again (b): whatever rises is fitted by a flat line, from which nothing is to be expected.
+The three numbers are found by least squares: for each exponent c the best a and b follow from
+one formula, and the best c is searched for. The curve may come down to a limit (a), but never
+below 0, and never go up again (b): whatever rises is fitted by a flat line, from which nothing
+is to be expected.
 How sure the forecast is comes from the scatter around the fit: it is added to the fitted curve
 anew, in another order, many times, and every such curve is fitted again.
 """
@@ -19,7 +20,10 @@ FROM = 0.25  # of the last step: what comes before follows another law
 REPLICATES = 400
 SEED = 1
 MORE = 1.5
-EXPONENTS = np.geomspace(0.05, 4.0, 80)
+EXPONENTS = np.geomspace(0.05, 4.0, 25)
+HALVINGS = 6  # of the distance between two exponents
+
+Rows = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,7 @@ def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> Forec
     losses = np.array([loss for _, loss in points])
     limit, height, exponent = (row[0] for row in _fitted(times, losses[None]))
     smooth = limit + height * times**-exponent
-    # Three numbers were chosen to make the residuals small: they are this much too small.
-    spread = math.sqrt(len(points) / max(1, len(points) - 3))
-    residuals = spread * (losses - smooth)
+    residuals = _widened(len(points)) * (losses - smooth)
     drawn = np.random.default_rng(SEED).choice(residuals, size=(REPLICATES, len(points)))
     gains = np.sort(_gain(*_fitted(times, smooth + drawn)))
     out = REPLICATES // 20
@@ -61,40 +63,66 @@ def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> Forec
     )
 
 
+def _widened(points: int) -> float:
+    """Return by how much the scatter around a fit of three numbers is to be enlarged.
+
+    The fit has made it small, and of few points it is itself uncertain (Student's t).
+    """
+    left = points - 3
+    return math.sqrt(points / left) * (1.0 + 1.5 / left)
+
+
 def _usable(curve: Sequence[tuple[int, float]], warmup: int) -> list[tuple[int, float]]:
     finite = [(step, loss) for step, loss in curve if math.isfinite(loss) and step > 0]
     if not finite:
         return []
     first = max(FROM * finite[-1][0], warmup)
     later = [point for point in finite if point[0] >= first]
-    return later if later[-1][0] > later[0][0] else []
+    return later if later and later[-1][0] > later[0][0] else []
 
 
-def _fitted(
-    times: NDArray[np.float64], losses: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _fitted(times: Rows, losses: Rows) -> tuple[Rows, Rows, Rows]:
     """Return limit, height and exponent of each row of `losses` (replicates, points)."""
-    errors, limits, heights = [], [], []
-    for exponent in EXPONENTS:
-        shape = times**-exponent
-        centred = shape - shape.mean()
-        height = np.maximum(0.0, losses @ centred / (centred @ centred))
-        limit = losses.mean(axis=1) - height * shape.mean()
-        below = limit < 0
-        height = np.where(below, losses @ shape / (shape @ shape), height)
-        limit = np.where(below, 0.0, limit)
-        missed = losses - limit[:, None] - height[:, None] * shape
-        errors.append((missed**2).sum(axis=1))
-        limits.append(limit)
-        heights.append(height)
-    best, rows = np.argmin(errors, axis=0), np.arange(len(losses))
-    return np.array(limits)[best, rows], np.array(heights)[best, rows], EXPONENTS[best]
+    exponents = np.full(len(losses), EXPONENTS[0])
+    error, limit, height = _fitted_with(times, losses, exponents)
+
+    def try_exponents(tried: Rows) -> None:
+        nonlocal exponents, error, limit, height
+        found = _fitted_with(times, losses, tried)
+        better = found[0] < error
+        exponents = np.where(better, tried, exponents)
+        error, limit, height = (
+            np.where(better, new, old)
+            for new, old in zip(found, (error, limit, height), strict=True)
+        )
+
+    for exponent in EXPONENTS[1:]:
+        try_exponents(np.full(len(losses), exponent))
+    distance = EXPONENTS[1] / EXPONENTS[0]
+    for _ in range(HALVINGS):
+        distance = math.sqrt(distance)
+        centre = exponents
+        try_exponents(np.minimum(centre * distance, EXPONENTS[-1]))
+        try_exponents(np.maximum(centre / distance, EXPONENTS[0]))
+    return limit, height, exponents
 
 
-def _gain(
-    limit: NDArray[np.float64], height: NDArray[np.float64], exponent: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _fitted_with(times: Rows, losses: Rows, exponents: Rows) -> tuple[Rows, Rows, Rows]:
+    """Return error, limit and height of each row, with the exponent given for it."""
+    shape = times ** -exponents[:, None]
+    centred = shape - shape.mean(axis=1, keepdims=True)
+    height = (losses * centred).sum(axis=1) / (centred**2).sum(axis=1)
+    height = np.maximum(0.0, height)
+    limit = losses.mean(axis=1) - height * shape.mean(axis=1)
+    through_zero = (losses * shape).sum(axis=1) / (shape**2).sum(axis=1)
+    height = np.where(limit < 0, through_zero, height)
+    limit = np.maximum(0.0, limit)
+    missed = losses - limit[:, None] - height[:, None] * shape
+    return (missed**2).sum(axis=1), limit, height
+
+
+def _gain(limit: Rows, height: Rows, exponent: Rows) -> Rows:
     """Return what the steps from 1 to `MORE` bring, as a share of the loss at 1."""
     now = np.maximum(limit + height, 1e-12)
-    gained: NDArray[np.float64] = height * (1.0 - MORE**-exponent) / now
+    gained: Rows = height * (1.0 - MORE**-exponent) / now
     return gained

@@ -1,9 +1,9 @@
 """Two evaluations compared sentence by sentence: is one better, or was it chance?
 
-Some sentences are hard and some easy, for every state of the model, and that scatter is most of
-what makes a mean uncertain. It cancels where the same sentences are compared with themselves.
-Whole sets of sentences are drawn anew, a thousand times, and the difference is computed on each:
-what all of them agree on does not depend on which sentences happened to be in the set.
+Some sentences are hard and some easy, for every state of the model, and that scatter is most
+of what makes a mean uncertain. It cancels where sentences are compared with themselves. Whole
+sets of sentences are drawn anew, a thousand times, and the difference is computed on each: what
+all of them agree on does not depend on which sentences happened to be in the set.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from unisono.records.sentence_losses import Losses, SentenceLosses, Tokens
 
 RESAMPLES = 1000
 SEED = 1
-DRAWN_AT_ONCE = 4_000_000  # numbers of sentences, eight bytes each
+DRAWN_AT_ONCE = 4_000_000  # numbers of sentences, which int32 can count
 FEWEST_SENTENCES = 20
 
 
@@ -43,9 +43,8 @@ def compare(
     table = np.stack([other.astype(np.float64) - reference for other in others], axis=1)
     deltas = table.sum(axis=0) / tokens.sum(dtype=np.int64)
     drawn = np.sort(_resampled(table, tokens.astype(np.float64)), axis=0)
-    return tuple(
-        _difference(float(d), column) for d, column in zip(deltas, drawn.T, strict=True)
-    )
+    pairs = zip(deltas, drawn.T, strict=True)
+    return tuple(_difference(float(delta), column) for delta, column in pairs)
 
 
 def compare_steps(
@@ -72,8 +71,8 @@ def _resampled(
     at_once, parts, left = max(1, DRAWN_AT_ONCE // sentences), [], RESAMPLES
     while left:
         rows = min(at_once, left)
-        drawn = random.integers(sentences, size=(rows, sentences))
-        drawn += sentences * np.arange(rows)[:, None]
+        drawn = random.integers(sentences, size=(rows, sentences), dtype=np.int32)
+        drawn += sentences * np.arange(rows, dtype=np.int32)[:, None]
         times = np.bincount(drawn.ravel(), minlength=rows * sentences)
         sums = times.reshape(rows, sentences).astype(np.float64) @ columns
         parts.append(sums[:, :-1] / sums[:, -1:])

@@ -130,6 +130,10 @@ class Saved(Event, frozen=True, kw_only=True, tag="saved"):
     seconds: float
 
 
+# What a warning says if processes no longer have the same weights.
+WEIGHTS_DIFFER = "the weights differ between processes"
+
+
 class Warned(Event, frozen=True, kw_only=True, tag="warned"):
     """Something went wrong that the run survived."""
 

@@ -18,7 +18,7 @@ def figures(run: RunView) -> list[Plot]:
 
 
 def loss_plot(run: RunView) -> Plot:
-    """Draw training and validation loss, and the best validation."""
+    """Draw training and validation loss, the clean sample, and the best validation."""
     training = finite([(step.step, step.loss) for step in run.steps])
     validation: list[Point] = [(step, loss) for step, loss in loss_curve(run.validations)]
     marks = []
@@ -38,12 +38,22 @@ def loss_plot(run: RunView) -> Plot:
                 f"{validation[-1][1]:.3f}" if validation else "",
                 dots=len(validation) <= 60,
             ),
+            *_clean_sample(run),
         ],
         marks=marks,
         last_step=_last_step(run),
         lines=_restarts(run),
         bounds=_room([*training, *validation], below=0.14, above=0.04),
     )
+
+
+def _clean_sample(run: RunView) -> list[Series]:
+    measured = [(v.step, v.clean_training_loss) for v in run.validations]
+    points = [point for point in finite(measured) if point[1] >= 0]
+    if not points:
+        return []
+    name = "training sample as in validation"
+    return [Series(name, thinned(points), "third", f"{points[-1][1]:.3f}")]
 
 
 def bleu_plot(run: RunView) -> Plot:
