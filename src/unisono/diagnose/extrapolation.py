@@ -52,7 +52,8 @@ def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> Forec
     losses = np.array([loss for _, loss in points])
     limit, height, exponent = (row[0] for row in _fitted(times, losses[None]))
     smooth = limit + height * times**-exponent
-    residuals = _widened(len(points)) * (losses - smooth)
+    scatter = losses - smooth if height > 0 else _around_line(np.log(times), losses)
+    residuals = _widened(len(points)) * scatter
     drawn = np.random.default_rng(SEED).choice(residuals, size=(REPLICATES, len(points)))
     gains = np.sort(_gain(*_fitted(times, smooth + drawn)))
     out = REPLICATES // 20
@@ -61,6 +62,14 @@ def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> Forec
     return Forecast(
         gain, min(low, gain), max(high, gain), float(limit), float(exponent), len(points)
     )
+
+
+def _around_line(places: Rows, losses: Rows) -> Rows:
+    """Return the residuals of a straight line: what rises by itself is no scatter."""
+    centred = places - places.mean()
+    slope = losses @ centred / (centred @ centred)
+    around: Rows = losses - losses.mean() - slope * centred
+    return around
 
 
 def _widened(points: int) -> float:

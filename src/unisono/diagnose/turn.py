@@ -37,7 +37,7 @@ class Turn:
     @property
     def rise(self) -> float:
         """Return how much worse the last validation is, as a share of the best loss."""
-        return self.last_loss / self.best_loss - 1.0
+        return self.last_loss / self.best_loss - 1.0 if self.best_loss > 0 else 0.0
 
     @property
     def training_fell(self) -> bool:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from unisono.diagnose.curve import bleu_curve, loss_curve
+from unisono.diagnose.rates import schedule_of
 from unisono.records.view import RunView
 from unisono.report.plot import Mark, Plot, Series
 from unisono.report.points import Point, finite, smoothed, thinned
@@ -86,11 +87,21 @@ def rate_plot(run: RunView) -> Plot:
         title="Learning rate",
         unit=f"in units of 10{str(exponent).translate(SUPERSCRIPTS)}",
         series=[Series("rate", thinned(scaled), "third", f"{scaled[-1][1]:.3g}")],
-        marks=[Mark(top, f"highest {peak[1]:.3g} at {peak[0]:,.0f}", "third")],
+        marks=_rate_marks(run, scaled, top, f"highest {peak[1]:.3g} at {peak[0]:,.0f}"),
         last_step=_last_step(run),
         lines=_restarts(run),
         bounds=(0.0, 1.18 * top[1] or 1.0),
     )
+
+
+def _rate_marks(run: RunView, scaled: list[Point], top: Point, label: str) -> list[Mark]:
+    """Mark the highest rate and the end of the warm-up, which may be the same."""
+    schedule = schedule_of(run.config)
+    warmup = schedule.warmup_steps if schedule else 0
+    if warmup and top[0] == warmup:
+        return [Mark(top, f"warm-up ends, {label}", "third")]
+    end = [Mark(p, f"warm-up ends at {warmup:,}", "third") for p in scaled if p[0] == warmup]
+    return [Mark(top, label, "third"), *end]
 
 
 def time_plot(run: RunView) -> Plot:

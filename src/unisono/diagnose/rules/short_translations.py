@@ -27,12 +27,8 @@ class ShortTranslations:
         if len(case.run.validations) < self.fewest_validations:
             return ()
         last = case.run.validations[-1]
-        translated, reference, limit = (
-            last.translation_length,
-            last.reference_length,
-            self.share,
-        )
-        unit = "tokens"
+        translated, reference = last.translation_length, last.reference_length
+        limit, unit = self.share, "tokens"
         if not reference:
             translated, reference = _words(case.run.samples.get(last.step, ()))
             limit, unit = self.share_of_samples, "words of samples"
