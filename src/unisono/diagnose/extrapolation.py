@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from unisono.diagnose.curve import noise_of
+
 FEWEST = 5
 FROM = 0.25  # of the last step: what comes before follows another law
 REPLICATES = 400
@@ -52,10 +54,8 @@ def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> Forec
     losses = np.array([loss for _, loss in points])
     limit, height, exponent = (row[0] for row in _fitted(times, losses[None]))
     smooth = limit + height * times**-exponent
-    scatter = losses - smooth if height > 0 else _around_line(np.log(times), losses)
-    residuals = _widened(len(points)) * scatter
-    drawn = np.random.default_rng(SEED).choice(residuals, size=(REPLICATES, len(points)))
-    gains = np.sort(_gain(*_fitted(times, smooth + drawn)))
+    scatter = _scatter(losses - smooth, losses, falls=bool(height > 0))
+    gains = np.sort(_gain(*_fitted(times, smooth + _widened(len(points)) * scatter)))
     out = REPLICATES // 20
     gain = float(_gain(*_fitted(times, losses[None]))[0])
     low, high = float(gains[out]), float(gains[-out - 1])
@@ -64,12 +64,16 @@ def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> Forec
     )
 
 
-def _around_line(places: Rows, losses: Rows) -> Rows:
-    """Return the residuals of a straight line: what rises by itself is no scatter."""
-    centred = places - places.mean()
-    slope = losses @ centred / (centred @ centred)
-    around: Rows = losses - losses.mean() - slope * centred
-    return around
+def _scatter(residuals: Rows, losses: Rows, *, falls: bool) -> Rows:
+    """Return `REPLICATES` rows of scatter like that of the curve around its course.
+
+    Around the flat line that stands for a rising curve, the rise itself would count as scatter;
+    there it is normal, and as wide as the second differences say.
+    """
+    random, size = np.random.default_rng(SEED), (REPLICATES, len(losses))
+    if falls:
+        return random.choice(residuals, size=size)
+    return noise_of(losses.tolist()) * random.normal(size=size)
 
 
 def _widened(points: int) -> float:
