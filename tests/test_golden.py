@@ -25,6 +25,8 @@ def test_a_run_of_format_1_is_read_and_reported():
     assert [step.step for step in view.steps] == list(range(1, 121))
     assert [validation.step for validation in view.validations] == [40, 80, 120]
     assert view.samples[120][0].reference
+    assert view.sentence_losses.at_step == {}
+    assert view.validations[0].clean_training_loss == view.tests[0].bleu_low == -1
     report = diagnose(view, now=view.seen[-1] + 1)
     assert report.answer("duration").verdict == "finished"
     assert report.answer("training_set").verdict == "answered"

@@ -186,7 +186,13 @@ def test_the_test_score_is_what_translate_and_score_say(trained):
     (trained / "out.de").write_text(done.stdout)
     scored = run("score", trained / "out.de", text / "test.de", "--json")
     (tested,) = read_run(trained / "run").tests
-    assert json.loads(scored.output)["bleu"] == pytest.approx(tested.bleu, abs=1e-9)
+    told = json.loads(scored.output)
+    assert told["bleu"] == pytest.approx(tested.bleu, abs=1e-9)
+    assert (told["low"], told["high"]) == pytest.approx((tested.bleu_low, tested.bleu_high))
+    assert told["signature"] == tested.bleu_signature
+    said = run("score", trained / "out.de", text / "test.de").output
+    half = (tested.bleu_high - tested.bleu_low) / 2
+    assert said == f"BLEU {tested.bleu:.2f} ± {half:.2f}  {tested.bleu_signature}\n"
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import pytest
 
 from support.tiny import tiny_settings
 from unisono.cli.screen import Screen
+from unisono.records import events
 from unisono.records.events import RolledBack, Sample, Started, StepTaken, Validated
 
 STARTED = Started(
@@ -147,6 +148,21 @@ def test_a_validation_is_said_with_its_score(tmp_path, capsys):
         "    → Zwei Hunde laufen.",
         "      (reference: Zwei Hunde rennen.)",
     ]
+
+
+def test_bleu_is_shown_with_its_interval_if_it_is_known(tmp_path, capsys):
+    test = events.Tested(
+        time=0.0,
+        step=100,
+        bleu=31.25,
+        bleu_signature="nrefs:1",
+        sentences=20,
+        seconds=3,
+        bleu_low=30.0,
+        bleu_high=33.0,
+    )
+    line = shown(tmp_path, capsys, STARTED, test)[-1]
+    assert "BLEU 31.25 ± 1.50  nrefs:1" in line
 
 
 PROGRAM = """

@@ -4,7 +4,11 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+import numpy as np
+
 from unisono.records.events import Ended, Saved, Started, StepTaken, Tested, Validated
+from unisono.records.sentence_losses import SentenceLosses
 from unisono.records.view import RunView, Sample
 
 BEGAN = 1_700_000_000.0
@@ -87,6 +91,12 @@ def step(number, *, loss=None, began=BEGAN, seconds=1.0, time=None, **parts):
     )
 
 
+def with_clean(validations, losses):
+    """The validations with these losses of the clean sample of the training set."""
+    pairs = zip(validations, losses, strict=True)
+    return tuple(msgspec.structs.replace(v, clean_training_loss=loss) for v, loss in pairs)
+
+
 def validated(number, loss, bleu=-1.0, seconds=0.0, **more):
     return Validated(
         time=BEGAN + number + 0.5,
@@ -141,6 +151,21 @@ def curve(losses, scores=None, every=20):
     scores = scores or [-1.0] * len(losses)
     pairs = zip(losses, scores, strict=True)
     return tuple(validated(every * n, *pair) for n, pair in enumerate(pairs, start=1))
+
+
+def with_sentences(validations, sentences=1000, scatter=0.02, seed=5):
+    """Losses of sentences that make up the losses of `validations`.
+
+    A sentence is as hard at one evaluation as at another, up to `scatter` of its loss.
+    """
+    random = np.random.default_rng(seed)
+    tokens = random.integers(5, 40, sentences).astype(np.int32)
+    hardness = random.gamma(4.0, 0.25, sentences)
+    at_step = {}
+    for event in validations:
+        raw = tokens * hardness * (1.0 + scatter * random.normal(size=sentences))
+        at_step[event.step] = (event.loss * raw * (tokens.sum() / raw.sum())).astype("float32")
+    return SentenceLosses(tokens, at_step)
 
 
 def team(parts_of_rank, hosts, steps=200, seconds=1.0):

@@ -6,10 +6,22 @@ from random import Random
 import msgspec
 import pytest
 
-from diagnose.made_runs import BEGAN, CONFIG, curve, healthy_run, now, saved, start, step, team
+from diagnose.made_runs import (
+    BEGAN,
+    CONFIG,
+    CORPUS,
+    curve,
+    healthy_run,
+    now,
+    sample,
+    saved,
+    start,
+    step,
+    team,
+)
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.rules import RULES
-from unisono.records.events import Lost, Warned
+from unisono.records.events import WEIGHTS_DIFFER, Lost, Warned
 
 LOST = Lost(time=BEGAN + 9, step=9, rank=1, host="beta", pid=7, how="process died")
 
@@ -69,6 +81,41 @@ def empty_handed():
     return healthy_run(validations=(*made[:-1], last))
 
 
+def recorded_lengths(translated):
+    made = curve([2.5] * 5)
+    lengths = {"translation_length": translated, "reference_length": 4000}
+    return healthy_run(validations=(*made[:-1], msgspec.structs.replace(made[-1], **lengths)))
+
+
+STUCK = "ein Mann in einem Hemd in einem Hemd in einem Hemd in einem Hemd ."
+
+
+def with_samples(translations, reference="ein Mann in einem roten Hemd steht dort ."):
+    """A validation for each of these translations of one of its two samples."""
+    made = curve([2.5] * len(translations))
+    samples = {
+        event.step: (sample(), sample(reference=reference, translation=text))
+        for event, text in zip(made, translations, strict=True)
+    }
+    return healthy_run(validations=made, samples=samples)
+
+
+def corpus_with(**changes):
+    return healthy_run(corpus={**CORPUS, **changes})
+
+
+def same_test_as_valid():
+    text = {"name": "valid.en", "bytes": 9, "lines": 9, "sha256": "7"}
+    held = [{"split": split, "source": text, "target": text} for split in ("valid", "test")]
+    return corpus_with(inputs=[*CORPUS["inputs"], *held])
+
+
+DRIFTED = Warned(
+    time=BEGAN,
+    step=100,
+    message=f"at step 100 {WEIGHTS_DIFFER}: rank 1 in encoder.0.attention.query.weight",
+)
+
 SICK = {
     "missing_ranks": lambda: healthy_run(starts=(start(0, 2), start(1, 2))),
     "lost_ranks": lambda: healthy_run(losses=(LOST,)),
@@ -86,6 +133,10 @@ SICK = {
     "padding": padded,
     "always_clipped": lambda: clipped(3.0),
     "empty_translations": empty_handed,
+    "drifted_ranks": lambda: healthy_run(warnings=(DRIFTED,)),
+    "short_translations": lambda: recorded_lengths(3000),
+    "repeating_translations": lambda: with_samples([STUCK] * 5),
+    "test_overlap": lambda: corpus_with(settings={"drop_overlap": False}, kept_overlap=12),
     "warnings": lambda: healthy_run(warnings=(Warned(time=BEGAN, step=1, message="hot"),)),
 }
 
@@ -120,3 +171,64 @@ def test_a_single_odd_batch_is_no_spike():
 def test_empty_translations_early_on_are_normal():
     made = tuple(msgspec.structs.replace(v, empty=300) for v in curve([5.0, 4.9]))
     assert "empty_translations" not in ids(healthy_run(validations=made))
+
+
+@pytest.mark.parametrize("tokens", [3500, 4000, 4400])
+def test_translations_of_about_the_right_length_are_fine(tokens):
+    assert ids(recorded_lengths(tokens)) == []
+
+
+def test_short_samples_tell_where_lengths_were_not_recorded():
+    made = curve([2.5] * 5)
+    short = sample(reference="ein Wort " * 10, translation="ein Wort und noch ein Satz .")
+    run = healthy_run(validations=made, samples={made[-1].step: (short,) * 8})
+    assert ids(run) == ["short_translations"]
+    assert ids(with_samples(["kurz ."] * 5)) == [], "two samples prove nothing"
+
+
+def test_short_translations_say_what_they_cost():
+    (finding,) = diagnose(recorded_lengths(2000), now()).findings
+    assert "50 % of the length" in finding.summary
+    assert "BLEU by 0.37" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("translations", "found"),
+    [
+        ([STUCK, STUCK, STUCK, STUCK, "ein Mann ."], False),
+        (["ein Mann .", "gut .", "gut .", "gut .", STUCK], False),
+        (["so so so ."] * 5, False),
+        (["so so so so ."] * 5, True),
+        (["der Mann und der Hund und der Mann und der Vogel ."] * 5, False),
+    ],
+    ids=["got over it", "once", "three times", "four times", "words that recur"],
+)
+def test_only_what_keeps_repeating_itself_is_found(translations, found):
+    assert ("repeating_translations" in ids(with_samples(translations))) == found
+
+
+def test_a_reference_that_repeats_itself_may_be_translated_so():
+    assert ids(with_samples([STUCK] * 5, reference=STUCK)) == []
+
+
+def test_one_set_for_validation_and_test_is_found():
+    assert ids(same_test_as_valid()) == ["test_overlap"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"settings": {"drop_overlap": True}, "kept_overlap": 0},
+        {"settings": {"drop_overlap": False}, "kept_overlap": 0},
+        {"dropped": {"overlap with valid/test": {"count": 900, "examples": []}}},
+        {},
+    ],
+    ids=["dropped", "none there", "many dropped", "not recorded"],
+)
+def test_overlap_that_is_not_there_or_was_dropped_is_fine(changes):
+    assert ids(corpus_with(**changes)) == []
+
+
+def test_overlap_that_was_kept_but_not_counted_is_said():
+    (finding,) = diagnose(corpus_with(settings={"drop_overlap": False}), now()).findings
+    assert "not looked for" in finding.summary

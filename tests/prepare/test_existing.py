@@ -195,6 +195,20 @@ def test_a_source_is_added_and_what_was_there_stays(home):
     assert prepare(data, path / "corpus")[-1].stage == "up to date"
 
 
+@pytest.mark.parametrize(("known", "sum_of_both"), [(2, 3), (-1, -1)])
+def test_kept_overlap_is_added_up_if_it_was_counted(home, known, sum_of_both):
+    _, data = home
+    path = home[0] / "kept"
+    prepare(data, path, drop_overlap=False)
+    manifest = open_corpus(path).manifest
+    assert manifest.kept_overlap == 0
+    changed = replaced(manifest, kept_overlap=known)
+    (path / "manifest.json").write_bytes(manifest_bytes(changed))
+    data = replaced(data, train=[*data.train, third(home[0])])
+    prepare(data, path, drop_overlap=False)
+    assert open_corpus(path).manifest.kept_overlap == sum_of_both
+
+
 def test_sources_in_another_order_and_sources_that_are_gone_are_told_as_such(home):
     path, data = home
     with pytest.raises(ConfigError, match="the same sources in another order"):

@@ -88,6 +88,9 @@ def test_what_is_dropped_is_told_and_the_sums_close(tmp_path):
     assert manifest.dropped["duplicate"].examples[1] == (source[1], target[1])
     assert manifest.splits["train"].pairs == 400
     assert manifest.read_pairs == 400 + len(bad) + 20
+    assert manifest.kept_overlap == 0
+    prepare(changed(data, train=[train]), tmp_path / "kept", drop_overlap=False)
+    assert open_corpus(tmp_path / "kept").manifest.kept_overlap == 1
 
 
 def test_held_out_sets_keep_their_original_lines_and_lose_empty_pairs_on_both_sides(tmp_path):

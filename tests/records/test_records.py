@@ -41,7 +41,14 @@ def step(number, loss=2.0, **changes):
 
 
 VALIDATED = Validated(
-    time=1.0, step=2, loss=1.5, bleu=31.25, sentences=3, target_tokens=9, seconds=0.1
+    time=1.0,
+    step=2,
+    loss=1.5,
+    bleu=31.25,
+    sentences=3,
+    target_tokens=9,
+    seconds=0.1,
+    clean_training_loss=1.25,
 )
 
 
@@ -144,6 +151,7 @@ def test_tensorboards_own_reader_finds_the_same_numbers(tmp_path):
         "test/bleu",
     } <= set(tags)
     assert [(s.step, s.value) for s in board.Scalars("eval/bleu")] == [(2, 31.25)]
+    assert [s.value for s in board.Scalars("eval/clean_training_loss")] == [1.25]
     assert [s.value for s in board.Scalars("train/learning_rate")] == [0.25] * 4
     assert board.Scalars("train/target_tokens_per_second")[0].value == 200.0
 

@@ -1,8 +1,10 @@
+import json
 import random
 import subprocess
 import sys
 
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 
 from unisono.errors import DataError
 from unisono.score import score_bleu, score_files
@@ -53,7 +55,32 @@ def test_the_score_is_what_the_sacrebleu_command_prints(tmp_path, pairs):
 
 def test_the_signature_says_how_it_was_computed():
     signature = score_bleu(["a b c d"], ["a b c d"]).signature
-    assert signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.")
+    assert signature.startswith(
+        "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:2."
+    )
+
+
+@pytest.mark.parametrize("pairs", [many(301), AWKWARD, many(7)], ids=["many", "awkward", "few"])
+@pytest.mark.parametrize("at_once", [4_000_000, 1000])
+def test_the_interval_and_signature_are_those_of_sacrebleus_own_bootstrap(
+    pairs, at_once, monkeypatch
+):
+    monkeypatch.setattr("unisono.score.bleu.DRAWN_AT_ONCE", at_once)
+    translations, references = map(list, zip(*pairs, strict=True))
+    metric = BLEU(force=True)
+    theirs = metric.corpus_score(translations, [references], n_bootstrap=1000)
+    told = json.loads(theirs.format(width=6, signature="nrefs:1", is_json=True))
+    ours = score_bleu(translations, references)
+    assert (ours.high - ours.low) / 2 == pytest.approx(told["confidence_var"], abs=2e-4)
+    assert ours.low <= ours.score <= ours.high
+    assert ours.signature == str(metric.get_signature())
+
+
+def test_an_interval_needs_sentences_that_differ():
+    same = score_bleu(["a b c d e"] * 9, ["a b c d f"] * 9)
+    assert same.low == same.high == pytest.approx(same.score)
+    nothing = score_bleu(["", "x"], ["a b", "c d"])
+    assert (nothing.low, nothing.score, nothing.high) == (0.0, 0.0, 0.0)
 
 
 def test_the_same_text_scores_full_marks_and_another_case_does_not():

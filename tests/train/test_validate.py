@@ -1,5 +1,6 @@
 """Validation is shared out evenly, gives the same on any number of processes, shows samples."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,13 +9,20 @@ import torch
 
 from support.tiny import tiny_settings
 from train.test_resume import link_corpus
+from unisono.comm.all_reduce import AllReduce
 from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.records.events import RolledBack, Validated, to_line
 from unisono.records.layout import RunDirectory
 from unisono.records.view import read_run
-from unisono.train.job import run_with
-from unisono.train.validate import ROWS_OF_A_STEP, Examination
+from unisono.train.job import build_session, run_with
+from unisono.train.signals import Signals
+from unisono.train.validate import (
+    ROWS_OF_A_STEP,
+    Examination,
+    sentence_losses,
+    spread_evenly,
+)
 from unisono.translate.settings import Decoding
 
 
@@ -100,3 +108,66 @@ def test_samples_of_weights_that_were_given_up_are_not_shown(corpus_home, tmp_pa
     with RunDirectory(home / "run").events(0).open("ab") as file:
         file.write(to_line(back) + b"\n")
     assert list(read_run(home / "run").samples) == [12]
+
+
+@pytest.mark.parametrize(("pairs", "wanted"), [(10, 3), (7, 7), (3, 500), (1_000_003, 500)])
+def test_a_sample_is_spread_evenly_and_holds_no_pair_twice(pairs, wanted):
+    chosen = spread_evenly(pairs, wanted)
+    assert len(set(chosen.tolist())) == min(pairs, wanted)
+    distances = np.diff([*chosen, pairs])
+    assert distances.max() - distances.min() <= 1
+
+
+def trained_model(settings, corpus):
+    session, model = build_session(settings, corpus, Solo(), Signals(), AllReduce())
+    session.keeper.restore()
+    return model.eval()
+
+
+def test_the_losses_of_all_sentences_are_kept_and_the_sample_is_clean(corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    settings = tiny_settings(
+        home,
+        "run",
+        train={"max_steps": 24, "label_smoothing": 0.2},
+        model={"dropout": 0.5},
+        validation={"every_steps": 12, "bleu": False},
+    )
+    told = [e for e in run_with(Solo(), settings) if isinstance(e, Validated)]
+    view, corpus = read_run(home / "run"), open_corpus(home / "corpus")
+    kept = view.sentence_losses
+    assert list(kept.at_step) == [event.step for event in told] == [12, 24]
+    valid = Examination(corpus.split("valid"), corpus.tokenizers().target, 150, Decoding())
+    assert kept.tokens.tolist() == valid.target_tokens.tolist()
+    model = trained_model(settings, corpus)
+    again = sentence_losses(model, valid, Solo())
+    np.testing.assert_allclose(kept.at_step[24], again, rtol=1e-5)
+    train_split = corpus.split("train")
+    one_by_one = Examination(train_split, valid.tokenizer, 1, Decoding())
+    assert len(train_split) <= 500, "then the sample is all of it"
+    expected = sum(sentence_losses(model, one_by_one, Solo()))
+    tokens = int(train_split.target_lengths.sum()) + len(train_split)
+    assert told[-1].clean_training_loss == pytest.approx(expected / tokens, rel=1e-5)
+
+
+def test_some_pairs_cost_what_they_cost_among_all(examination, corpus_home, tmp_path):
+    settings = tiny_settings(link_corpus(corpus_home, tmp_path), "run")
+    model = trained_model(settings, open_corpus(corpus_home / "corpus"))
+    chosen = np.array([40, 3, 17])
+    few = replace(examination, pairs=chosen)
+    every = sentence_losses(model, examination, Solo())
+    assert sentence_losses(model, few, Solo()) == pytest.approx([every[n] for n in chosen])
+    assert few.target_tokens.tolist() == examination.target_tokens[chosen].tolist()
+
+
+@pytest.mark.ranks
+def test_all_processes_know_the_same_losses(ranks, corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    alone = train(Solo(), home, "alone", False)
+    many = ranks.run(train, str(home), "many", False)
+    for told in many:
+        for one, other in zip(told, alone, strict=True):
+            assert one.clean_training_loss == pytest.approx(other.clean_training_loss, rel=1e-4)
+    assert len({event[-1].clean_training_loss for event in many}) == 1
+    losses = [read_run(home / run).sentence_losses.at_step[24] for run in ("alone", "many")]
+    np.testing.assert_allclose(*losses, rtol=1e-3)

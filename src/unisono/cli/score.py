@@ -14,9 +14,13 @@ from unisono.score.bleu import score_files
 @click.argument("reference", type=PathType)
 @click.option("--json", "as_json", is_flag=True, help="Print the score as JSON.")
 def score(translation: Path, reference: Path, as_json: bool) -> None:
-    """Compute cased, detokenised sacreBLEU of TRANSLATION against REFERENCE."""
+    """Compute cased, detokenised sacreBLEU of TRANSLATION against REFERENCE.
+
+    What follows the ± is half of the 95 % interval, by bootstrap over the sentences.
+    """
     bleu = score_files(translation, reference)
     if as_json:
-        print(json.dumps({"bleu": bleu.score, "signature": bleu.signature}))
+        told = {"bleu": bleu.score, "low": bleu.low, "high": bleu.high}
+        print(json.dumps({**told, "signature": bleu.signature}))
     else:
-        print(f"BLEU {bleu.score:.2f}  {bleu.signature}")
+        print(f"BLEU {bleu.score:.2f} ± {(bleu.high - bleu.low) / 2:.2f}  {bleu.signature}")

@@ -190,9 +190,16 @@ def _translation(sample: Sample) -> str:
     return f"\n  {source}\n    → {translation}\n      ({mark})"
 
 
+def _bleu(event: Validated | Tested) -> str:
+    """Return BLEU with half of its 95 % interval."""
+    if event.bleu_low < 0:
+        return f"{event.bleu:.2f}"
+    return f"{event.bleu:.2f} ± {(event.bleu_high - event.bleu_low) / 2:.2f}"
+
+
 def _sentence(event: AnyEvent) -> str:
     if isinstance(event, Validated):
-        bleu = f"  BLEU {event.bleu:.2f}" if event.bleu >= 0 else ""
+        bleu = f"  BLEU {_bleu(event)}" if event.bleu >= 0 else ""
         best = "  (best so far)" if event.best else ""
         took = duration(event.seconds)
         return (
@@ -210,7 +217,7 @@ def _sentence(event: AnyEvent) -> str:
         return f"warning: at step {event.step:,} {event.message}"
     if isinstance(event, Tested):
         return (
-            f"test set, best checkpoint (step {event.step:,}): BLEU {event.bleu:.2f}  "
+            f"test set, best checkpoint (step {event.step:,}): BLEU {_bleu(event)}  "
             f"{event.bleu_signature}"
         )
     if isinstance(event, Ended):

@@ -100,7 +100,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     `source_vocabulary` is 0 if both languages share the pieces of `vocabulary`; otherwise that
     is the target's alone. `read_pairs` is the sum of the pairs of all splits and of all that
     were dropped. `first_pairs` are the first of the training set as text, clipped. `tags` are
-    the symbols that source lines may begin with.
+    the symbols that source lines may begin with. `kept_overlap` counts training pairs that give
+    a held-out pair away and were kept nevertheless; -1 in corpora that did not count them.
     """
 
     format: int = FORMAT
@@ -115,6 +116,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     splits: dict[str, SplitSize]
     read_pairs: int
     dropped: dict[str, Dropped] = {}
+    kept_overlap: int = -1
     learning: Learning = Learning()
     first_pairs: list[tuple[str, str]] = []
     settings: dict[str, Any] = {}

@@ -12,6 +12,7 @@ class TextFacts(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     text_bytes: int = 0
     lines: int = 0
+    sha256: str = ""
 
     @property
     def size(self) -> int:
@@ -53,6 +54,8 @@ class CorpusFacts(msgspec.Struct, frozen=True, kw_only=True):
     splits: dict[str, SplitFacts] = {}
     read_pairs: int = 0
     dropped: dict[str, DropFacts] = {}
+    settings: dict[str, Any] = {}
+    kept_overlap: int = -1
 
     @property
     def dropped_pairs(self) -> int:

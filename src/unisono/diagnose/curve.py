@@ -16,14 +16,17 @@ _DEVIATION_PER_SECOND_DIFFERENCE = 1 / (0.6745 * math.sqrt(6))
 class Tail:
     """How much better the last third of a curve is than everything before it.
 
-    `gain` is the best value before minus the best within: positive is better.
+    `before` and `within` are the lowest values, found at their steps. `gain` is the one minus
+    the other: positive is better.
     """
 
     points: int
     first_step: int
     last_step: int
     before: float
+    before_step: int
     within: float
+    within_step: int
 
     @property
     def gain(self) -> float:
@@ -65,12 +68,15 @@ def tail_of(curve: Sequence[tuple[int, float]]) -> Tail:
     """Compare the last third of a curve (two points at least) with what came before."""
     points = max(2, math.ceil(len(curve) / 3))
     before, within = curve[:-points], curve[-points:]
+    best_before, best_within = (min(part, key=lambda p: p[1]) for part in (before, within))
     return Tail(
         points=points,
         first_step=within[0][0],
         last_step=within[-1][0],
-        before=min(value for _, value in before),
-        within=min(value for _, value in within),
+        before=best_before[1],
+        before_step=best_before[0],
+        within=best_within[1],
+        within_step=best_within[0],
     )
 
 

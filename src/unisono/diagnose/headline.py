@@ -3,8 +3,9 @@
 from unisono.diagnose.answers.duration import elapsed
 from unisono.diagnose.bottleneck import late_rank
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import bleu_curve, loss_curve
+from unisono.diagnose.curve import loss_curve
 from unisono.diagnose.liveness import state
+from unisono.diagnose.scores import best_scored, bleu_words
 from unisono.diagnose.words import count, percent
 from unisono.units import duration
 
@@ -27,16 +28,16 @@ def headline(case: Case) -> str:
 
 
 def _quality(case: Case) -> str:
-    curve, scores = loss_curve(case.run.validations), bleu_curve(case.run.validations)
+    curve = loss_curve(case.run.validations)
     if not curve:
         return "never validated"
     step, loss = min(curve, key=lambda point: point[1])
     text = f"best validation loss {loss:.3f} at step {step:,}"
     if case.run.tests:
         tested = case.run.tests[-1]
-        return f"{text}, test BLEU {tested.bleu:.1f} (step {tested.step:,})"
-    if scores:
-        return f"{text}, best BLEU {max(score for _, score in scores):.1f}"
+        return f"{text}, test BLEU {bleu_words(tested)} (step {tested.step:,})"
+    if best := best_scored(case.run):
+        return f"{text}, best BLEU {bleu_words(best)}"
     return text
 
 

@@ -117,9 +117,16 @@ def _join(
         splits=manifest.splits | {"train": size_of_split(blocks)},
         read_pairs=manifest.read_pairs + sum(record.source.lines for record in records),
         dropped=drops.summary(),
+        kept_overlap=_added_overlap(manifest, texts),
         files=files,
     )
     write_bytes(assignment.path / MANIFEST, manifest_bytes(fingerprinted(complete)))
+
+
+def _added_overlap(manifest: Manifest, texts: list[CleanText]) -> int:
+    if manifest.kept_overlap < 0:
+        return manifest.kept_overlap
+    return manifest.kept_overlap + sum(text.kept_overlap for text in texts)
 
 
 def _reweighted(assignment: Assignment, blocks: list[Block]) -> list[Block]:

@@ -9,6 +9,8 @@ import shutil
 from collections.abc import Generator
 from pathlib import Path
 
+import msgspec
+
 from unisono import __version__
 from unisono.atomic import new_directory
 from unisono.config.settings import CorpusSettings, Data
@@ -109,7 +111,8 @@ def _build(assignment: Assignment, directory: Path) -> Generator[Progress, None,
     shutil.rmtree(spool)
     records = [*(held.record for held in sets), *(text.record for text in texts)]
     manifest = _manifest(assignment, records, encoding, tokenizers, learning, drops)
-    seal(directory, manifest)
+    overlap = sum(text.kept_overlap for text in texts)
+    seal(directory, msgspec.structs.replace(manifest, kept_overlap=overlap))
 
 
 def _check_some_left(pairs: int, drops: Drops) -> None:

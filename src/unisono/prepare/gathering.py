@@ -28,6 +28,7 @@ class CleanText:
     record: Input
     portions: list[Portion] = field(default_factory=list)
     hashes: list[NDArray[np.uint64]] = field(default_factory=list)
+    kept_overlap: int = 0
 
     @property
     def pairs(self) -> int:
@@ -64,7 +65,8 @@ def gather(
 
 def _clean_text(raw: RawPair, record: Input, judged: list[Judged]) -> CleanText:
     portions = [Portion(j.text, np.ones(j.text.pairs, np.bool_), raw.tag) for j in judged]
-    return CleanText(raw, record, portions, [j.hashes for j in judged])
+    overlap = sum(j.kept_overlap for j in judged)
+    return CleanText(raw, record, portions, [j.hashes for j in judged], overlap)
 
 
 def _drop_duplicates(

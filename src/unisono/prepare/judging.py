@@ -34,11 +34,15 @@ from unisono.prepare.spool import SpooledText, write_spool
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of a chunk: the kept pairs lie on disk, with one hash for each."""
+    """What became of a chunk: the kept pairs lie on disk, with one hash for each.
+
+    Of them `kept_overlap` give a held-out pair away, and were wanted nevertheless.
+    """
 
     text: SpooledText
     hashes: NDArray[np.uint64]
     dropped: dict[str, Dropped]
+    kept_overlap: int = 0
 
 
 class Judge:
@@ -73,7 +77,13 @@ class Judge:
         tag = chunk.raw.tag
         # With another tag the same pair is another one.
         tagged = [f"{tag} {line}" for line in source] if tag else source
-        return Judged(text, hashes_of(tagged, target), drops.summary())
+        overlap = self._overlap(source, target)
+        return Judged(text, hashes_of(tagged, target), drops.summary(), overlap)
+
+    def _overlap(self, source: list[str], target: list[str]) -> int:
+        if self._settings.drop_overlap:
+            return 0
+        return sum(map(self._held_out.overlaps, source, target))
 
     def _reason(self, source: str, target: str) -> str:
         if not source or not target:

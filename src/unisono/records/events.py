@@ -98,6 +98,10 @@ class Sample(msgspec.Struct, frozen=True):
 class Validated(Event, frozen=True, kw_only=True, tag="validated"):
     """One pass over the validation set. `bleu` is -1 when it was not asked for.
 
+    `bleu_low` and `bleu_high` are its 95 % interval; the lengths are those that BLEU compares,
+    in its tokens. `clean_training_loss` is the loss of a fixed sample of the training set,
+    without dropout and smoothing, as validation computes it. All of these are -1, and lengths
+    0, in events of versions that did not record them.
     Only the leading process has `samples`. `forced_bleu` is what OpenSeq2Seq prints as BLEU:
     that of the next words it would choose in the midst of the reference. It is no BLEU of
     translations (a model that repeats its input has 95), so it is kept apart; -1 is none.
@@ -114,6 +118,11 @@ class Validated(Event, frozen=True, kw_only=True, tag="validated"):
     empty: int = 0
     samples: tuple[Sample, ...] = ()
     forced_bleu: float = -1.0
+    bleu_low: float = -1.0
+    bleu_high: float = -1.0
+    translation_length: int = 0
+    reference_length: int = 0
+    clean_training_loss: float = -1.0
 
 
 class Saved(Event, frozen=True, kw_only=True, tag="saved"):
@@ -124,6 +133,10 @@ class Saved(Event, frozen=True, kw_only=True, tag="saved"):
     bytes: int
     files: dict[str, int]
     seconds: float
+
+
+# What a warning says if processes no longer have the same weights.
+WEIGHTS_DIFFER = "the weights differ between processes"
 
 
 class Warned(Event, frozen=True, kw_only=True, tag="warned"):
@@ -175,13 +188,21 @@ class RolledBack(Event, frozen=True, kw_only=True, tag="rolled_back"):
 
 
 class Tested(Event, frozen=True, kw_only=True, tag="tested"):
-    """The best checkpoint was scored on the test set."""
+    """The best checkpoint was scored on the test set.
+
+    `bleu_low` and `bleu_high` are the 95 % interval, -1 if it was not recorded; the lengths are
+    those that BLEU compares, in its tokens, 0 if they were not recorded.
+    """
 
     step: int
     bleu: float
     bleu_signature: str
     sentences: int
     seconds: float
+    bleu_low: float = -1.0
+    bleu_high: float = -1.0
+    translation_length: int = 0
+    reference_length: int = 0
 
 
 class Lost(Event, frozen=True, kw_only=True, tag="lost"):

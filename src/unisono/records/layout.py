@@ -56,6 +56,16 @@ class RunDirectory:
         return self.path / "samples"
 
     @property
+    def losses(self) -> Path:
+        """Return the directory of what each validation sentence cost over time."""
+        return self.path / "losses"
+
+    @property
+    def loss_tokens(self) -> Path:
+        """Return the file of the tokens of each validation sentence."""
+        return self.losses / "tokens.npy"
+
+    @property
     def bundle(self) -> Path:
         """Return the directory to ship."""
         return self.path / "bundle"
@@ -71,6 +81,10 @@ class RunDirectory:
     def sample(self, step: int) -> Path:
         """Return the file of sample translations at `step`."""
         return self.samples / f"step-{step:07d}.tsv"
+
+    def sentence_losses(self, step: int) -> Path:
+        """Return the file of what each validation sentence cost after `step`."""
+        return self.losses / f"step-{step:07d}.npy"
 
     def report(self, suffix: str) -> Path:
         """Return the report with ending `suffix`: html, json or md."""

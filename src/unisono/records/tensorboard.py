@@ -50,8 +50,12 @@ def numbers_of(event: AnyEvent) -> dict[str, float]:
             "train/epoch": event.epoch,
         }
     if isinstance(event, Validated):
-        bleu = {"eval/bleu": event.bleu} if event.bleu >= 0 else {}
-        return {"eval/loss": event.loss, "eval/seconds": event.seconds, **bleu}
+        numbers = {"eval/loss": event.loss, "eval/seconds": event.seconds}
+        if event.bleu >= 0:
+            numbers["eval/bleu"] = event.bleu
+        if event.clean_training_loss >= 0:
+            numbers["eval/clean_training_loss"] = event.clean_training_loss
+        return numbers
     if isinstance(event, Tested):
         return {"test/bleu": event.bleu}
     return {}

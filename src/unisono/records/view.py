@@ -24,6 +24,7 @@ from unisono.records.events import (
 )
 from unisono.records.imported import Imported, read_imported
 from unisono.records.layout import RunDirectory
+from unisono.records.sentence_losses import SentenceLosses, read_losses
 
 E = TypeVar("E", bound=AnyEvent)
 UNDONE = (StepTaken, Validated, Saved)
@@ -37,6 +38,7 @@ class RunView:
     `steps`, `validations`, `saves`, `warnings` are those of rank 0; `ranks` holds every rank's
     steps. `losses` holds every process that was lost, once, as the first who saw it tells.
     `imported` says where a run comes from that another trainer made.
+    `sentence_losses` are those of the validations, as far as they were written down.
     """
 
     path: Path
@@ -54,6 +56,7 @@ class RunView:
     samples: dict[int, tuple[Sample, ...]] = field(default_factory=dict)
     seen: tuple[float, ...] = ()
     imported: Imported | None = None
+    sentence_losses: SentenceLosses = field(default_factory=SentenceLosses)
 
     @property
     def steps(self) -> tuple[StepTaken, ...]:
@@ -104,6 +107,7 @@ def read_run(path: Path) -> RunView:
         samples=_samples(directory.samples, _of(leader, Validated)),
         seen=tuple(event.time for event in recorded.get(0, [])),
         imported=read_imported(path),
+        sentence_losses=read_losses(path, {v.step: v.loss for v in _of(leader, Validated)}),
     )
 
 

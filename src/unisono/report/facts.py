@@ -7,6 +7,7 @@ from typing import Any
 
 from unisono.diagnose.corpus_facts import CorpusFacts, corpus_facts
 from unisono.diagnose.report import Report
+from unisono.diagnose.scores import best_scored, bleu_words
 from unisono.diagnose.words import count, listing, percent
 from unisono.records.imported import Imported
 from unisono.records.view import RunView
@@ -117,8 +118,7 @@ def tiles(report: Report, run: RunView) -> list[Tile]:
     """Return the six figures at the head of the page."""
     took, step = report.answer("duration").values, report.answer("step_time").values
     learnt = report.answer("overfitting").values
-    scores = [v for v in run.validations if v.bleu >= 0]
-    best = max(scores, key=lambda event: event.bleu, default=None)
+    best = best_scored(run)
     epochs = f"epoch {run.steps[-1].epoch:,}" if run.steps and run.steps[-1].epoch else ""
     tokens = step.get("target_tokens_per_second")
     loss = learnt.get("best_loss")
@@ -132,7 +132,7 @@ def tiles(report: Report, run: RunView) -> list[Tile]:
         ),
         Tile(
             "best BLEU",
-            f"{best.bleu:.1f}" if best else "–",
+            bleu_words(best) if best else "–",
             _bleu(best.step if best else None, run),
         ),
         Tile(
@@ -271,4 +271,4 @@ def _starts(took: dict[str, Any]) -> str:
 
 def _bleu(step: int | None, run: RunView) -> str:
     words = f"step {step:,}" if step is not None else "not measured"
-    return f"{words}, test {run.tests[-1].bleu:.1f}" if run.tests else words
+    return f"{words}, test {bleu_words(run.tests[-1])}" if run.tests else words

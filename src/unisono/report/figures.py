@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from unisono.diagnose.curve import bleu_curve, loss_curve
-from unisono.diagnose.rates import computed_rates
+from unisono.diagnose.rates import computed_rates, schedule_of
 from unisono.records.view import RunView
 from unisono.report.plot import Mark, Plot, Series
 from unisono.report.points import Point, finite, smoothed, thinned
@@ -19,7 +19,7 @@ def figures(run: RunView) -> list[Plot]:
 
 
 def loss_plot(run: RunView) -> Plot:
-    """Draw training and validation loss, and the best validation."""
+    """Draw training and validation loss, the clean sample, and the best validation."""
     training = finite([(step.step, step.loss) for step in run.steps])
     validation: list[Point] = [(step, loss) for step, loss in loss_curve(run.validations)]
     marks = []
@@ -39,12 +39,22 @@ def loss_plot(run: RunView) -> Plot:
                 f"{validation[-1][1]:.3f}" if validation else "",
                 dots=len(validation) <= 60,
             ),
+            *_clean_sample(run),
         ],
         marks=marks,
         last_step=_last_step(run),
         lines=_restarts(run),
         bounds=_room([*training, *validation], below=0.14, above=0.04),
     )
+
+
+def _clean_sample(run: RunView) -> list[Series]:
+    measured = [(v.step, v.clean_training_loss) for v in run.validations]
+    points = [point for point in finite(measured) if point[1] >= 0]
+    if not points:
+        return []
+    name = "training sample as in validation"
+    return [Series(name, thinned(points), "third", f"{points[-1][1]:.3f}")]
 
 
 def bleu_plot(run: RunView) -> Plot:
@@ -78,11 +88,21 @@ def rate_plot(run: RunView) -> Plot:
         title="Learning rate" if recorded else "Learning rate, computed from the settings",
         unit=f"in units of 10{str(exponent).translate(SUPERSCRIPTS)}",
         series=[Series("rate", thinned(scaled), "third", f"{scaled[-1][1]:.3g}")],
-        marks=[Mark(top, f"highest {peak[1]:.3g} at {peak[0]:,.0f}", "third")],
+        marks=_rate_marks(run, scaled, top, f"highest {peak[1]:.3g} at {peak[0]:,.0f}"),
         last_step=_last_step(run),
         lines=_restarts(run),
         bounds=(0.0, 1.18 * top[1] or 1.0),
     )
+
+
+def _rate_marks(run: RunView, scaled: list[Point], top: Point, label: str) -> list[Mark]:
+    """Mark the highest rate and the end of the warm-up, which may be the same."""
+    schedule = schedule_of(run.config)
+    warmup = schedule.warmup_steps if schedule else 0
+    if warmup and top[0] == warmup:
+        return [Mark(top, f"warm-up ends, {label}", "third")]
+    end = [Mark(p, f"warm-up ends at {warmup:,}", "third") for p in scaled if p[0] == warmup]
+    return [Mark(top, label, "third"), *end]
 
 
 def time_plot(run: RunView) -> Plot:

@@ -11,7 +11,7 @@ from unisono.comm.all_reduce import AllReduce
 from unisono.comm.protocol import Comm, Strategy
 from unisono.comm.strategies import strategy_of
 from unisono.config.settings import Settings
-from unisono.corpus.reader import Corpus
+from unisono.corpus.reader import Corpus, Split
 from unisono.models.transformer import TransformerModel, build_model
 from unisono.optim.build import build_optimizer
 from unisono.records.layout import RunDirectory
@@ -24,8 +24,10 @@ from unisono.train.precision import Precision
 from unisono.train.randomness import set_randomness
 from unisono.train.signals import Signals
 from unisono.train.step import Parts
-from unisono.train.validate import Examination
+from unisono.train.validate import Examination, spread_evenly
 from unisono.translate.settings import Decoding
+
+CLEAN_PAIRS = 500  # of the training set, looked at with every validation
 
 
 def build_session(
@@ -53,9 +55,9 @@ def build_session(
         averages=averages,
         precision=precision_of(settings, comm),
     )
-    world = comm.world
+    world, pairs = comm.world, corpus.split("train")
     stream = Stream(
-        corpus.split("train"),
+        pairs,
         settings.batching,
         settings.seed,
         world.rank,
@@ -63,7 +65,7 @@ def build_session(
         settings.batching.temperature,
         respelling_of(settings, corpus),
     )
-    examiner = _examiner(settings, corpus, comm, model)
+    examiner = _examiner(settings, corpus, comm, model, pairs)
     return Session(settings, parts, stream, examiner, keeper, signals), model
 
 
@@ -89,12 +91,12 @@ def respelling_of(settings: Settings, corpus: Corpus) -> Respelling | None:
 
 
 def _examiner(
-    settings: Settings, corpus: Corpus, comm: Comm, model: TransformerModel
+    settings: Settings, corpus: Corpus, comm: Comm, model: TransformerModel, train: Split
 ) -> Examiner:
     validation, tokenizer = settings.validation, corpus.tokenizers().target
     tokens = validation.tokens_per_batch
     greedy = Decoding(beam=validation.beam, length_penalty=settings.decoding.length_penalty)
-    test = None
+    sample, test = spread_evenly(len(train), CLEAN_PAIRS), None
     if corpus.has("test"):
         # A beam multiplies the rows of a batch: keep the memory of a search as it was.
         per_batch = max(1, tokens // settings.decoding.beam)
@@ -104,6 +106,7 @@ def _examiner(
         comm=comm,
         run=Path(settings.run),
         valid=Examination(corpus.split("valid"), tokenizer, tokens, greedy),
+        training=Examination(train, tokenizer, tokens, greedy, sample),
         test=test,
         bleu=validation.bleu,
         samples=validation.samples,

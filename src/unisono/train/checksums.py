@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from unisono.comm.protocol import Comm
 from unisono.comm.settings import Sync
 from unisono.errors import RunError
-from unisono.records.events import Warned
+from unisono.records.events import WEIGHTS_DIFFER, Warned
 
 WHOLE_NUMBERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 SHOWN = 3
@@ -35,7 +35,7 @@ def compare_weights(comm: Comm, model: nn.Module, sync: Sync, step: int) -> Iter
     words = difference(names, rows)
     if not words:
         return
-    what = f"at step {step} the weights differ between processes: {words}"
+    what = f"at step {step} {WEIGHTS_DIFFER}: {words}"
     if sync.check_weights == "warn":
         yield Warned(time=time.time(), step=step, message=what)
         return

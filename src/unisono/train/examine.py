@@ -3,13 +3,15 @@
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from unisono import atomic
 from unisono.comm.protocol import Comm
 from unisono.models.transformer import TransformerModel
 from unisono.records.events import Sample, Tested, Validated
 from unisono.records.layout import RunDirectory
-from unisono.score.bleu import score_bleu
+from unisono.records.sentence_losses import write_losses
+from unisono.score.bleu import Bleu, score_bleu
 from unisono.train.compiling import Compiling
 from unisono.train.validate import (
     Examination,
@@ -24,13 +26,18 @@ class Scores:
     """What a validation found."""
 
     loss: float
-    bleu: float
-    bleu_signature: str
     target_tokens: int
     sentences: int
     empty: int
     seconds: float
+    clean_training_loss: float
+    found: Bleu | None = None
     samples: tuple[Sample, ...] = ()
+
+    @property
+    def bleu(self) -> float:
+        """Return BLEU, or -1 if it was not asked for."""
+        return self.found.score if self.found else -1.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Examiner:
     comm: Comm
     run: Path
     valid: Examination
+    training: Examination
     test: Examination | None
     bleu: bool
     samples: int
@@ -49,7 +57,8 @@ class Examiner:
     def validate(self, step: int) -> Scores:
         """Score the model on the validation set; keep some translations for reading.
 
-        Without BLEU no more than those are translated.
+        Without BLEU no more than those are translated. A sample of the training set is looked
+        at in the same way, so that the two losses can be compared.
         """
         with self.compiling.paused():
             return self._validate(step)
@@ -58,26 +67,27 @@ class Examiner:
         began = time.perf_counter()
         self.model.eval()
         losses = sentence_losses(self.model, self.valid, self.comm)
-        loss, tokens = loss_per_token(losses, self.valid.split)
+        loss, tokens = loss_per_token(losses, self.valid)
+        learnt = sentence_losses(self.model, self.training, self.comm)
+        if self.comm.world.leads:
+            write_losses(self.run, step, losses, self.valid.target_tokens)
         translated: list[str] = []
         if self.bleu or self.samples:
             wanted = None if self.bleu else self.samples
             translated = translations(self.model, self.valid, self.comm, wanted)
-        bleu, signature, empty = -1.0, "", 0
+        scored = None
         if self.bleu:
             scored = score_bleu(translated, self.valid.split.target_text())
-            bleu, signature = scored.score, scored.signature
-            empty = sum(not line for line in translated)
         samples = self._keep_samples(step, translated)
         self.model.train()
         return Scores(
             loss=loss,
-            bleu=bleu,
-            bleu_signature=signature,
             target_tokens=tokens,
-            sentences=len(self.valid.split),
-            empty=empty,
+            sentences=len(self.valid),
+            empty=sum(not line for line in translated) if scored else 0,
             seconds=time.perf_counter() - began,
+            clean_training_loss=loss_per_token(learnt, self.training)[0],
+            found=scored,
             samples=samples,
         )
 
@@ -87,14 +97,14 @@ class Examiner:
             time=time.time(),
             step=step,
             loss=scores.loss,
-            bleu=scores.bleu,
-            bleu_signature=scores.bleu_signature,
             sentences=scores.sentences,
             target_tokens=scores.target_tokens,
             seconds=scores.seconds,
             best=best,
             empty=scores.empty,
             samples=scores.samples,
+            clean_training_loss=scores.clean_training_loss,
+            **(_fields(scores.found) if scores.found else {}),
         )
 
     def score_test(self, step: int) -> Tested | None:
@@ -109,10 +119,9 @@ class Examiner:
         return Tested(
             time=time.time(),
             step=step,
-            bleu=scored.score,
-            bleu_signature=scored.signature,
             sentences=len(translated),
             seconds=time.perf_counter() - began,
+            **_fields(scored),
         )
 
     def _keep_samples(self, step: int, translated: list[str]) -> tuple[Sample, ...]:
@@ -131,6 +140,18 @@ class Examiner:
         path.parent.mkdir(exist_ok=True)
         atomic.write_text(path, "".join(lines))
         return samples
+
+
+def _fields(scored: Bleu) -> dict[str, Any]:
+    """Return the fields of an event that tell of BLEU."""
+    return {
+        "bleu": scored.score,
+        "bleu_signature": scored.signature,
+        "bleu_low": scored.low,
+        "bleu_high": scored.high,
+        "translation_length": scored.translation_length,
+        "reference_length": scored.reference_length,
+    }
 
 
 def _one_line(text: str) -> str:

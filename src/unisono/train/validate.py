@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import torch
 
-from unisono.batching.collate import collate
+from unisono.batching.collate import Batch, collate
 from unisono.batching.plan import END, Indices, Lengths, fill
 from unisono.comm.protocol import Comm
 from unisono.corpus.reader import Split
@@ -29,14 +29,30 @@ V = TypeVar("V")
 ROWS_OF_A_STEP = 128  # rows whose work is as much as what a step of a search costs by itself
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Examination:
-    """What to score a model on. The tokenizer is the target's."""
+    """What to score a model on. The tokenizer is the target's.
+
+    `pairs` are the numbers of those pairs of the split that are asked for; without, it is all.
+    """
 
     split: Split
     tokenizer: Tokenizer
     tokens_per_batch: int
     decoding: Decoding
+    pairs: Indices | None = None
+
+    def __len__(self) -> int:
+        return len(self.split) if self.pairs is None else len(self.pairs)
+
+    @property
+    def target_tokens(self) -> Lengths:
+        """Return the tokens of each target sentence, its end included."""
+        return self._lengths(None)[1] + END
+
+    def batch(self, indices: Indices) -> Batch:
+        """Return the pairs that are asked for at the places `indices`."""
+        return collate(self.split, indices if self.pairs is None else self.pairs[indices])
 
     def batches(self, sentences: int | None = None) -> list[Indices]:
         """Return batches of all or the first `sentences`, for any number of processes."""
@@ -59,22 +75,30 @@ class Examination:
         return shares[rank]
 
     def _lengths(self, sentences: int | None) -> tuple[Lengths, Lengths]:
-        split = self.split
-        return split.source_lengths[:sentences], split.target_lengths[:sentences]
+        source, target = self.split.source_lengths, self.split.target_lengths
+        if self.pairs is not None:
+            source, target = source[self.pairs], target[self.pairs]
+        return source[:sentences], target[:sentences]
+
+
+def spread_evenly(pairs: int, wanted: int) -> Indices:
+    """Return the numbers of `wanted` of `pairs`, or of all, at equal distances."""
+    count = min(pairs, wanted)
+    return np.arange(count, dtype=np.int64) * pairs // max(1, count)
 
 
 @torch.inference_mode()
 def sentence_losses(
     model: TransformerModel, examination: Examination, comm: Comm
 ) -> list[float]:
-    """Return -log p of every target sentence, in the order of the split."""
+    """Return -log p of every target sentence, in the order of the examination."""
     mine: dict[int, float] = {}
     for indices in examination.share(comm.world.rank, comm.world.size):
-        batch = collate(examination.split, indices).to(torch.device(comm.world.device))
+        batch = examination.batch(indices).to(torch.device(comm.world.device))
         losses = token_losses(model, batch.source, batch.target_in, batch.target_out)
         mine.update(zip(indices.tolist(), losses.double().tolist(), strict=True))
     found = _from_all(comm, mine, float)
-    return [found[index] for index in range(len(examination.split))]
+    return [found[index] for index in range(len(examination))]
 
 
 def translations(
@@ -86,7 +110,7 @@ def translations(
     """Return the model's translations of all or the first `sentences`, in their order."""
     mine: dict[int, list[int]] = {}
     for indices in examination.share(comm.world.rank, comm.world.size, sentences):
-        batch = collate(examination.split, indices).to(torch.device(comm.world.device))
+        batch = examination.batch(indices).to(torch.device(comm.world.device))
         found = search([model], batch.source, examination.decoding)
         for index, hypotheses in zip(indices.tolist(), found, strict=True):
             mine[index] = list(hypotheses[0].ids)
@@ -94,9 +118,9 @@ def translations(
     return examination.tokenizer.decode([ids[index] for index in sorted(ids)])
 
 
-def loss_per_token(losses: Sequence[float], split: Split) -> tuple[float, int]:
+def loss_per_token(losses: Sequence[float], examination: Examination) -> tuple[float, int]:
     """Return the mean loss per target token, ends included, and the number of tokens."""
-    tokens = int(split.target_lengths.astype(np.int64).sum()) + len(split)
+    tokens = int(examination.target_tokens.sum(dtype=np.int64))
     return sum(losses) / tokens, tokens
 
 

@@ -24,14 +24,17 @@ def answer_learning_rate(case: Case) -> Answer:
             "The configuration holds no learning-rate schedule that this version can read.",
             values=_values(None, rates),
         )
-    words = f"{course(schedule)} It follows the number of updates alone, never the loss."
+    words = (
+        f"{course(schedule)} {_example(schedule)}It follows the number of updates alone, "
+        "never the loss."
+    )
     if rates is None:
         return reply(
             "learning_rate",
             "answered",
             f"No update was recorded yet. {words}",
             values=_values(schedule, None),
-            evidence=[f"configured: {schedule.formula()}"],
+            evidence=[_configured(case, schedule)],
         )
     wrong = deviations(case, schedule)
     return reply(
@@ -39,8 +42,8 @@ def answer_learning_rate(case: Case) -> Answer:
         "answered",
         f"{_shown(rates, schedule)} {words}",
         values={**_values(schedule, rates), "steps_off_formula": len(wrong)},
-        evidence=[f"configured: {schedule.formula()}", _check(case, wrong)],
-        advice=_advice(rates, schedule, wrong),
+        evidence=[_configured(case, schedule), _check(case, wrong)],
+        advice=_advice(case, rates, schedule, wrong),
     )
 
 
@@ -74,6 +77,12 @@ def _shown(rates: Rates, schedule: Schedule) -> str:
     if rates.last_step < schedule.warmup_steps:
         return (
             f"The rate was still rising when the record ends, at {rates.last:.3g} in step "
+            f"{rates.last_step:,}; the warm-up lasts until step {schedule.warmup_steps:,}."
+        )
+    if schedule.warmup_steps and rates.peak_step == schedule.warmup_steps:
+        return (
+            f"The rate rose until the warm-up ended in step {rates.peak_step:,}, was highest "
+            f"there ({rates.peak:.3g}) and stood at {rates.last:.3g} in step "
             f"{rates.last_step:,}."
         )
     return (
@@ -99,6 +108,33 @@ def course(schedule: Schedule) -> str:
     return f"{rise}falls as 1/√step: after four times as many updates it has halved."
 
 
+def _example(schedule: Schedule) -> str:
+    """Put one step into the formula: the one in which the rate is half of its highest."""
+    warmup = schedule.warmup_steps
+    if isinstance(schedule, Constant):
+        return ""
+    if isinstance(schedule, Cosine | Linear):
+        if schedule.total_steps <= warmup:
+            return ""
+        step = (warmup + schedule.total_steps) // 2
+        return f"Halfway down, in step {step:,}, it is {schedule(step):.3g}. "
+    step = 4 * max(1, warmup)
+    return (
+        f"In step {max(1, warmup):,} it is {schedule(max(1, warmup)):.3g}, in step {step:,} "
+        f"{schedule(step):.3g}. "
+    )
+
+
+def _configured(case: Case, schedule: Schedule) -> str:
+    table = case.run.config["schedule"]
+    chosen = ", ".join(f"{key} = {value}" for key, value in table.items() if key != "name")
+    return f"configured: `{table['name']}` with {chosen}, which makes {schedule.formula()}"
+
+
+def _rolled_back(case: Case) -> bool:
+    return any("of the learning rate" in event.message for event in case.run.warnings)
+
+
 def _check(case: Case, wrong: list[int]) -> str:
     total = count(len(case.run.steps), "recorded rate")
     if not wrong:
@@ -107,7 +143,9 @@ def _check(case: Case, wrong: list[int]) -> str:
     return f"{total} checked against the formula: {differ}"
 
 
-def _advice(rates: Rates, schedule: Schedule, wrong: list[int]) -> str:
+def _advice(case: Case, rates: Rates, schedule: Schedule, wrong: list[int]) -> str:
+    if wrong and _rolled_back(case):
+        return "The run diverged and went back, from then on with a lower rate: see findings."
     if wrong:
         return "The rates do not follow the configuration: was it changed between starts?"
     if rates.last_step < schedule.warmup_steps:

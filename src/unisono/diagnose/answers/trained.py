@@ -1,48 +1,21 @@
 """Is the model fully trained?"""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TypeGuard
 
+from unisono.diagnose.breakdown import onset_of
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import Tail, bleu_curve, loss_curve, noise_of, tail_of
+from unisono.diagnose.curve import loss_curve
 from unisono.diagnose.divergence import divergence
+from unisono.diagnose.progress import FEWEST, Progress, progress_of
 from unisono.diagnose.questions import reply
 from unisono.diagnose.rates import Rates, rates_of
 from unisono.diagnose.report import Answer
+from unisono.diagnose.scores import score_evidence, score_values
 from unisono.diagnose.words import listing, percent, rounded
 
-FEWEST = 4
-FLAT_LOSS = 0.005
-MOST_NOISE = 0.01
-FLAT_BLEU = 0.2
-MOST_BLEU_NOISE = 1.0
 HIGH_RATE = 0.3
 SPENT_RATE = 0.01
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The last third of the validation curve against all before, and what counts as flat."""
-
-    tail: Tail
-    flat_below: float
-    bleu: Tail | None
-    bleu_flat_below: float
-
-    @property
-    def relative_gain(self) -> float:
-        """Return the gain in loss as a share of the loss before."""
-        return self.tail.gain / self.tail.before if self.tail.before > 0 else 0.0
-
-    @property
-    def improved(self) -> list[str]:
-        """Return in words what still became better by more than noise."""
-        words = []
-        if self.tail.gain >= self.flat_below:
-            words.append(f"the validation loss still fell by {percent(self.relative_gain)}")
-        if self.bleu is not None and self.bleu.gain >= self.bleu_flat_below:
-            words.append(f"BLEU still rose by {self.bleu.gain:.1f}")
-        return words
+NOTHING = 0.0005
 
 
 def answer_trained(case: Case) -> Answer:
@@ -57,47 +30,41 @@ def answer_trained(case: Case) -> Answer:
             "unknown",
             f"It takes at least {FEWEST} validations to see where the loss is going; "
             f"this run has {len(curve)}.",
-            values={"validations": len(curve)},
+            values={"validations": len(curve), **score_values(case)},
+            evidence=score_evidence(case),
             advice="Train longer, or validate more often (`validation.every_steps`).",
         )
-    progress = progress_of(curve, bleu_curve(case.run.validations))
-    rates = rates_of(case)
+    progress, rates = progress_of(case), rates_of(case)
     if progress.improved:
         return _improving(case, progress, rates)
+    if progress.uncertain:
+        return _uncertain(case, progress, rates)
     return _flat(case, progress, rates)
-
-
-def progress_of(
-    losses: Sequence[tuple[int, float]], scores: Sequence[tuple[int, float]]
-) -> Progress:
-    """Measure the last third of the curves against what is noise."""
-    tail = tail_of(losses)
-    noise = noise_of([loss for _, loss in losses])
-    flat_below = max(FLAT_LOSS * tail.before, min(noise, MOST_NOISE * tail.before))
-    if len(scores) < FEWEST:
-        return Progress(tail, flat_below, None, FLAT_BLEU)
-    bleu_noise = min(MOST_BLEU_NOISE, noise_of([score for _, score in scores]))
-    lower_is_better = [(step, -score) for step, score in scores]
-    return Progress(tail, flat_below, tail_of(lower_is_better), max(FLAT_BLEU, bleu_noise))
 
 
 def _diverged(case: Case, broken: str) -> Answer:
     curve = loss_curve(case.run.validations)
     best = min(curve, key=lambda point: point[1], default=(0, float("nan")))
     keep = f"The best weights are those of step {best[0]:,}. " if curve else ""
+    onset = onset_of(case)
+    story = f" {onset.sentence}" if onset else ""
     return reply(
         "trained",
         "diverged",
-        f"Training broke down: {broken}.",
-        values={"best_step": best[0], "best_loss": rounded(best[1])},
-        evidence=[f"{broken}"],
+        f"Training broke down: {broken}.{story}",
+        values={
+            "best_step": best[0],
+            "best_loss": rounded(best[1]),
+            "began_step": onset.step if onset else None,
+        },
+        evidence=[broken, *(onset.signs if onset else ())],
         advice=f"{keep}Lower the peak learning rate, warm up longer, or set `train.clip_norm`.",
     )
 
 
 def _improving(case: Case, progress: Progress, rates: Rates | None) -> Answer:
     advice = "Train longer: raise `train.max_steps` and start the same command again."
-    if rates and rates.share_of_peak < SPENT_RATE:
+    if _spent(rates):
         advice = (
             "Train longer in a new run (`--set run=…`) with a larger `train.max_steps` and a "
             f"schedule to match: this one's rate has come down to {rates.last:.2g}, at which "
@@ -106,21 +73,28 @@ def _improving(case: Case, progress: Progress, rates: Rates | None) -> Answer:
     return reply(
         "trained",
         "no",
-        f"No: over the last third of the run {listing(progress.improved)}.",
-        values=_values(case, progress, rates.share_of_peak if rates else None),
-        evidence=_evidence(case, progress),
+        f"No: over the last third of the run {listing(progress.improved)}."
+        f"{_expected(progress, rates)}",
+        values=_values(case, progress, rates),
+        evidence=_evidence(case, progress, rates),
         advice=advice,
     )
 
 
+def _uncertain(case: Case, progress: Progress, rates: Rates | None) -> Answer:
+    return reply(
+        "trained",
+        "unknown",
+        f"The last third of the run brought {percent(progress.relative_gain)}, but on so few "
+        f"sentences that may be chance.{_expected(progress, rates)}",
+        values=_values(case, progress, rates),
+        evidence=_evidence(case, progress, rates),
+        advice="Validate on more sentences, or train longer and look again.",
+    )
+
+
 def _flat(case: Case, progress: Progress, rates: Rates | None) -> Answer:
-    share = rates.share_of_peak if rates else None
-    values, evidence = _values(case, progress, share), _evidence(case, progress)
-    if rates:
-        evidence.append(
-            f"learning rate at the end {rates.last:.3g}: {percent(rates.share_of_peak)} of "
-            "its highest"
-        )
+    values, evidence = _values(case, progress, rates), _evidence(case, progress, rates)
     gain = percent(progress.relative_gain) if progress.relative_gain > 0 else "nothing"
     flat = f"the last third of the run brought {gain}"
     if rates and rates.unfinished and rates.share_of_peak > HIGH_RATE:
@@ -134,38 +108,67 @@ def _flat(case: Case, progress: Progress, rates: Rates | None) -> Answer:
             advice="Let the schedule run to its end before judging.",
         )
     careful = ""
-    if share is not None and share > HIGH_RATE:
-        careful = f" This holds at a rate that is still {percent(share)} of its highest."
+    if rates and rates.share_of_peak > HIGH_RATE:
+        share = percent(rates.share_of_peak)
+        careful = f" This holds at a rate that is still {share} of its highest."
     return reply(
         "trained",
         "yes",
-        f"Yes: validation has levelled off; {flat}.{careful}",
+        f"Yes: validation has levelled off; {flat}.{_expected(progress, rates)}{careful}",
         values=values,
         evidence=evidence,
         advice="A lower rate at the end may still bring a little." if careful else "",
     )
 
 
-def _values(case: Case, progress: Progress, share: float | None) -> dict[str, object]:
+def _spent(rates: Rates | None) -> TypeGuard[Rates]:
+    return rates is not None and rates.share_of_peak < SPENT_RATE
+
+
+def _expected(progress: Progress, rates: Rates | None) -> str:
+    """Say what half as many steps again would bring, if the curve goes on as it did."""
+    found = progress.forecast
+    if _spent(rates):
+        return " 50 % more steps would bring nothing: the learning rate has run out."
+    if found is None:
+        return ""
+    if found.high < NOTHING:
+        return " 50 % more steps would bring next to nothing."
+    interval = f"90 % interval {_share(found.low)} to {_share(found.high)} %"
+    return f" 50 % more steps would lower it by about {_share(found.gain)} % ({interval})."
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.0f}" if value >= 0.0995 else f"{100 * value:.1f}"
+
+
+def _values(case: Case, progress: Progress, rates: Rates | None) -> dict[str, object]:
     best = min(loss_curve(case.run.validations), key=lambda point: point[1])
+    expected, chance = progress.forecast, progress.difference
     return {
         "validations": len(case.run.validations),
         "best_step": best[0],
         "best_loss": rounded(best[1]),
         "last_loss": rounded(case.run.validations[-1].loss),
         "gain_of_last_third": rounded(progress.relative_gain, 5),
+        "gain_of_last_third_p": rounded(chance.p) if chance else None,
         "bleu_gain_of_last_third": rounded(progress.bleu.gain, 2) if progress.bleu else None,
-        "learning_rate_share_of_peak": rounded(share),
+        "expected_gain_of_half_more": rounded(expected.gain, 5) if expected else None,
+        "expected_gain_low": rounded(expected.low, 5) if expected else None,
+        "expected_gain_high": rounded(expected.high, 5) if expected else None,
+        "learning_rate_share_of_peak": rounded(rates.share_of_peak) if rates else None,
         "stopped_by_patience": _by_patience(case),
+        **score_values(case),
     }
 
 
-def _evidence(case: Case, progress: Progress) -> list[str]:
+def _evidence(case: Case, progress: Progress, rates: Rates | None) -> list[str]:
     tail = progress.tail
     lines = [
         f"best validation loss up to the last third {tail.before:.4f}, within it "
         f"(steps {tail.first_step:,} to {tail.last_step:,}, {tail.points} validations) "
-        f"{tail.within:.4f}; less than {progress.flat_below:.4f} counts as flat"
+        f"{tail.within:.4f}; less than {progress.flat_below:.4f} counts as flat",
+        _chance(case, progress),
     ]
     if progress.bleu:
         lines.append(
@@ -173,9 +176,43 @@ def _evidence(case: Case, progress: Progress) -> list[str]:
             f"{-progress.bleu.within:.1f}; less than {progress.bleu_flat_below:.1f} counts "
             "as flat"
         )
+    lines += [*_fit(progress, rates), *score_evidence(case)]
+    if rates:
+        lines.append(
+            f"learning rate at the end {rates.last:.3g}: {percent(rates.share_of_peak)} of "
+            "its highest"
+        )
     if _by_patience(case):
         lines.append("the run stopped itself because validation no longer became better")
     return lines
+
+
+def _chance(case: Case, progress: Progress) -> str:
+    found, tail = progress.difference, progress.tail
+    if found is None:
+        return (
+            "the losses of single sentences were not kept, so what is chance was judged by the "
+            "scatter of the curve"
+        )
+    sentences = len(case.run.sentence_losses.tokens)
+    return (
+        f"step {tail.within_step:,} against step {tail.before_step:,}, the same {sentences:,} "
+        f"sentences: {found.delta:+.4f} a token (95 % interval {found.low:+.4f} to "
+        f"{found.high:+.4f}, p = {found.p:.2g}, paired bootstrap)"
+    )
+
+
+def _fit(progress: Progress, rates: Rates | None) -> list[str]:
+    found = progress.forecast
+    if found is None:
+        return []
+    line = (
+        f"the curve from its first quarter on ({found.points} validations) falls as "
+        f"step^-{found.exponent:.2g} towards {found.limit:.3f}"
+    )
+    if rates and rates.unfinished:
+        line += f"; this does not know that the learning rate {rates.unfinished}"
+    return [line]
 
 
 def _by_patience(case: Case) -> bool:

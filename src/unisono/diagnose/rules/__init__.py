@@ -11,6 +11,7 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.report import Finding
 from unisono.diagnose.rules.always_clipped import AlwaysClipped
 from unisono.diagnose.rules.checkpoint_cost import CheckpointCost
+from unisono.diagnose.rules.drifted_ranks import DriftedRanks
 from unisono.diagnose.rules.empty_translations import EmptyTranslations
 from unisono.diagnose.rules.evaluation_cost import EvaluationCost
 from unisono.diagnose.rules.input_bound import InputBound
@@ -19,13 +20,17 @@ from unisono.diagnose.rules.lost_ranks import LostRanks
 from unisono.diagnose.rules.missing_ranks import MissingRanks
 from unisono.diagnose.rules.oversubscribed import Oversubscribed
 from unisono.diagnose.rules.padding import Padding
+from unisono.diagnose.rules.repeating_translations import RepeatingTranslations
+from unisono.diagnose.rules.short_translations import ShortTranslations
 from unisono.diagnose.rules.skipped_steps import SkippedSteps
 from unisono.diagnose.rules.straggler import Straggler
+from unisono.diagnose.rules.test_overlap import TestOverlap
 from unisono.diagnose.rules.warnings import Warnings
 
 RULES: dict[str, Callable[[Case], tuple[Finding, ...]]] = {
     "missing_ranks": MissingRanks(),
     "lost_ranks": LostRanks(),
+    "drifted_ranks": DriftedRanks(),
     "skipped_steps": SkippedSteps(),
     "loss_spike": LossSpike(),
     "straggler": Straggler(),
@@ -36,5 +41,8 @@ RULES: dict[str, Callable[[Case], tuple[Finding, ...]]] = {
     "padding": Padding(),
     "always_clipped": AlwaysClipped(),
     "empty_translations": EmptyTranslations(),
+    "short_translations": ShortTranslations(),
+    "repeating_translations": RepeatingTranslations(),
+    "test_overlap": TestOverlap(),
     "warnings": Warnings(),
 }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from unisono.diagnose.case import Case
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import count
+from unisono.records.events import WEIGHTS_DIFFER
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,8 @@ class Warnings:
     shown: int = 5
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
-        warnings = case.run.warnings
+        # Of weights that differ another rule tells.
+        warnings = [w for w in case.run.warnings if WEIGHTS_DIFFER not in w.message]
         if not warnings:
             return ()
         more = len(warnings) - self.shown

@@ -1,0 +1,132 @@
+"""When training broke down, and what happened just before."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.curve import is_finite, number
+from unisono.diagnose.rates import rates_of
+from unisono.diagnose.words import count, percent
+from unisono.records.events import StepTaken
+
+SMOOTH = 9  # updates whose median is taken
+RISE, DEVIATIONS = 0.05, 6.0  # above the lowest loss that is no longer noise
+LOOK_BACK, LOOK_ON = 50, 5  # updates around the beginning
+USUAL = 100  # updates before one that say what is usual for it
+FEWEST_USUAL = 10
+OUTLIER = 10.0
+
+
+@dataclass(frozen=True)
+class Onset:
+    """The first update of a breakdown, and in clauses what can be seen around it."""
+
+    step: int
+    signs: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """Say both in a sentence."""
+        return f"It began at step {self.step:,}: {'; '.join(self.signs)}."
+
+
+def onset_of(case: Case) -> Onset | None:
+    """Find where the loss of a run that broke down left its course; None without updates."""
+    steps = case.run.steps
+    if not steps:
+        return None
+    place = _rose_at(steps)
+    if place is None:
+        place = _not_finite_from(steps)
+    if place is None:
+        return None  # only the validation loss broke down
+    around = _gradient(steps, place), _not_finite(steps, place), _rate(case, steps[place])
+    signs = (_loss(steps, place), *around)
+    return Onset(steps[place].step, tuple(sign for sign in signs if sign))
+
+
+def _lost(step: StepTaken) -> bool:
+    return step.skipped or not is_finite(step.loss)
+
+
+def _not_finite_from(steps: Sequence[StepTaken]) -> int | None:
+    """Return the place of the first of the lost updates at the end."""
+    place = len(steps)
+    while place and _lost(steps[place - 1]):
+        place -= 1
+    return place if place < len(steps) else None
+
+
+def _rose_at(steps: Sequence[StepTaken]) -> int | None:
+    """Return the place from which on the loss never came back to where it had been."""
+    places = [place for place, step in enumerate(steps) if not _lost(step)]
+    losses = [number(steps[place].loss) for place in places]
+    if len(losses) < 2 * SMOOTH:
+        return None
+    smooth = [median(losses[max(0, n - SMOOTH + 1) : n + 1]) for n in range(len(losses))]
+    low = min(smooth)
+    limit = low + max(RISE * abs(low), DEVIATIONS * _noise(losses[: smooth.index(low) + 1]))
+    first = len(smooth)
+    while first and smooth[first - 1] > limit:
+        first -= 1
+    if first in (0, len(smooth)):
+        return None
+    earliest = max(0, first - SMOOTH + 1)
+    raw = next((n for n in range(earliest, first + 1) if losses[n] > limit), first)
+    return places[raw]
+
+
+def _noise(losses: Sequence[float]) -> float:
+    # 1.4826 median deviations are a standard deviation, and differences have sqrt(2) of it.
+    recent = losses[-USUAL:]
+    changes = [abs(b - a) for a, b in zip(recent, recent[1:], strict=False)]
+    return 1.4826 / math.sqrt(2) * median(changes) if changes else 0.0
+
+
+def _loss(steps: Sequence[StepTaken], place: int) -> str:
+    before = [number(s.loss) for s in steps[max(0, place - LOOK_BACK) : place] if not _lost(s)]
+    after = [number(s.loss) for s in steps[place : place + LOOK_BACK] if not _lost(s)]
+    if not after:
+        return "from then on neither loss nor gradient was a finite number"
+    if not before:
+        return f"the training loss was {after[0]:.2f}"
+    worst = max(range(len(after)), key=after.__getitem__)
+    within = count(worst + 1, "update")
+    return f"the training loss rose from {median(before):.2f} to {after[worst]:.2f} in {within}"
+
+
+def _gradient(steps: Sequence[StepTaken], place: int) -> str:
+    """Name the first update around `place` whose gradient is far longer than usual."""
+    for at in range(max(0, place - LOOK_BACK), min(len(steps), place + LOOK_ON + 1)):
+        recent = steps[max(0, at - USUAL) : at]
+        norms = [number(s.gradient_norm) for s in recent if is_finite(s.gradient_norm)]
+        norm, usual = number(steps[at].gradient_norm), median(norms) if norms else 0.0
+        if len(norms) < FEWEST_USUAL or usual <= 0 or not is_finite(norm):
+            continue
+        if norm > OUTLIER * usual:
+            return (
+                f"the gradient norm was {norm:.3g} at step {steps[at].step:,}, "
+                f"{norm / usual:.0f} times its median of {usual:.2g}"
+            )
+    return "the gradient norm had shown nothing"
+
+
+def _not_finite(steps: Sequence[StepTaken], place: int) -> str:
+    lost = sum(map(_lost, steps[max(0, place - LOOK_BACK) : place]))
+    if not lost:
+        return ""
+    return f"of the {LOOK_BACK} updates before, {lost} had no finite loss or gradient"
+
+
+def _rate(case: Case, step: StepTaken) -> str:
+    rates = rates_of(case)
+    if rates is None or not is_finite(step.learning_rate):
+        return ""
+    rate = f"the learning rate was {step.learning_rate:.3g}"
+    if step.step < rates.peak_step:
+        return f"{rate} and still rising"
+    if step.step == rates.peak_step:
+        return f"{rate}, its highest"
+    return f"{rate}, {percent(step.learning_rate / rates.peak)} of its highest"

@@ -1,0 +1,91 @@
+"""What each sentence of the validation set cost at each evaluation: small files of numbers.
+
+With them two evaluations are compared sentence by sentence, which tells a difference from
+chance long before the two means do. A file holds -log p of every target sentence in nats,
+float32, in the order of the set; `tokens.npy` holds how many tokens each has, its end included.
+"""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unisono import atomic
+from unisono.records.layout import RunDirectory
+
+Losses = NDArray[np.float32]
+Tokens = NDArray[np.int32]
+
+# Version 1.0 of numpy's format: two bytes of length, then a dictionary and a line feed.
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<type>[^']*)', 'fortran_order': False, "
+    rb"'shape': \((?P<count>[0-9]{1,12}),\), \} *\n",
+    re.DOTALL,
+)
+CLOSE = 1e-4  # float32 and the order of a sum make less of a difference
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceLosses:
+    """The tokens of the sentences, and what they cost after each of some steps."""
+
+    tokens: Tokens = field(default_factory=lambda: np.empty(0, np.int32))
+    at_step: Mapping[int, Losses] = field(default_factory=dict)
+
+
+def write_losses(run: Path, step: int, losses: Sequence[float], tokens: Tokens) -> None:
+    """Write the losses of the evaluation after `step`, and the tokens if they are not there."""
+    directory = RunDirectory(run)
+    directory.losses.mkdir(exist_ok=True)
+    counts = tokens.astype(np.int32)
+    known = _read(directory.loss_tokens, np.int32)
+    if known is None or not np.array_equal(known, counts):
+        atomic.write_bytes(directory.loss_tokens, _bytes(counts))
+    atomic.write_bytes(directory.sentence_losses(step), _bytes(np.asarray(losses, np.float32)))
+
+
+def read_losses(run: Path, mean_at_step: Mapping[int, float]) -> SentenceLosses:
+    """Read the losses of those steps whose mean per token is as given.
+
+    A file that is missing or damaged, or belongs to weights that were given up, is passed over.
+    """
+    directory = RunDirectory(run)
+    tokens = _read(directory.loss_tokens, np.int32)
+    if tokens is None or len(tokens) == 0 or tokens.min() < 1:
+        return SentenceLosses()
+    total, found = int(tokens.sum(dtype=np.int64)), {}
+    for step, mean in mean_at_step.items():
+        losses = _read(directory.sentence_losses(step), np.float32)
+        if losses is None or len(losses) != len(tokens):
+            continue
+        if abs(float(losses.sum(dtype=np.float64)) / total - mean) <= CLOSE * abs(mean):
+            found[step] = losses
+    return SentenceLosses(tokens, found)
+
+
+def _bytes(array: NDArray[Any]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def _read(path: Path, kind: type[np.generic]) -> NDArray[Any] | None:
+    """Return the row of numbers in a file as `_bytes` makes them, or None if it is not one.
+
+    numpy's own reader evaluates the header, and answers a damaged one with errors of any kind.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    header, dtype = _HEADER.match(data), np.dtype(kind).newbyteorder("<")
+    if header is None or header["type"] != dtype.str.encode():
+        return None
+    if len(data) - header.end() != int(header["count"]) * dtype.itemsize:
+        return None
+    return np.frombuffer(data, dtype, offset=header.end())
