@@ -23,6 +23,7 @@ from unisono.records.events import (
     from_lines,
 )
 from unisono.records.layout import RunDirectory
+from unisono.records.machines import MachineLog, read_machines
 
 E = TypeVar("E", bound=AnyEvent)
 UNDONE = (StepTaken, Validated, Saved)
@@ -35,6 +36,7 @@ class RunView:
     What a crash undid is not in it, but `seen` holds the times of all that rank 0 recorded.
     `steps`, `validations`, `saves`, `warnings` are those of rank 0; `ranks` holds every rank's
     steps. `losses` holds every process that was lost, once, as the first who saw it tells.
+    `machines` holds what was sampled on each machine, by its first rank.
     """
 
     path: Path
@@ -51,6 +53,7 @@ class RunView:
     ends: tuple[Ended, ...] = ()
     samples: dict[int, tuple[Sample, ...]] = field(default_factory=dict)
     seen: tuple[float, ...] = ()
+    machines: dict[int, MachineLog] = field(default_factory=dict)
 
     @property
     def steps(self) -> tuple[StepTaken, ...]:
@@ -85,6 +88,7 @@ def read_run(path: Path) -> RunView:
     }
     by_rank = {rank: _standing(events) for rank, events in recorded.items()}
     leader = by_rank.get(0, [])
+    machines = read_machines(directory)
     return RunView(
         path=path,
         config=tomllib.loads(directory.config.read_text("utf-8")),
@@ -94,12 +98,13 @@ def read_run(path: Path) -> RunView:
         ranks={rank: tuple(_of(events, StepTaken)) for rank, events in by_rank.items()},
         validations=tuple(_of(leader, Validated)),
         saves=tuple(_of(leader, Saved)),
-        warnings=tuple(_warnings(leader)),
+        warnings=(*_warnings(leader), *(w for log in machines.values() for w in log.warnings)),
         tests=tuple(_of(leader, Tested)),
         losses=_losses([e for events in recorded.values() for e in _of(events, Lost)]),
         ends=tuple(_of(leader, Ended)),
         samples=_samples(directory.samples, _of(leader, Validated)),
         seen=tuple(event.time for event in recorded.get(0, [])),
+        machines=machines,
     )
 
 

@@ -44,6 +44,7 @@ from unisono.train.mixture import mixture
 from unisono.train.precision import Precision, check_precision, set_tf32
 from unisono.train.progress import Progress
 from unisono.train.randomness import set_randomness
+from unisono.train.sampling import sampling
 from unisono.train.sharing import uneven_shares
 from unisono.train.signals import Signals
 from unisono.train.step import Parts, warm_up
@@ -110,7 +111,7 @@ def _run(
 ) -> Iterator[AnyEvent]:
     recorder = Recorder(Path(settings.run), comm.world.rank, leads=comm.world.leads)
     try:
-        with Signals() as signals:
+        with Signals() as signals, sampling(comm, settings):
             for event in _events(settings, corpus, comm, signals, section):
                 recorder.write(event)
                 yield event
