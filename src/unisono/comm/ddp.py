@@ -60,6 +60,7 @@ class DdpReplica:
         return total
 
     def _backward(self, loss: Tensor, watch: Stopwatch, *, exchanges: bool) -> None:
+        self._clock.under_way.clear()
         began = time.perf_counter()
         loss.backward()
         ended = time.perf_counter()
@@ -67,16 +68,35 @@ class DdpReplica:
         computed = self._clock.last_ready if exchanges else ended
         watch.add("backward", computed - began)
         watch.add("exchange", ended - computed)
+        if exchanges and self._comm.world.device == "cpu":  # a GPU's futures come too soon
+            watch.add("hidden", covered(self._clock.under_way, until=computed))
 
 
 class _BucketClock:
-    """When the last bucket of gradients was ready to be sent."""
+    """When the last bucket of gradients was ready to be sent, and when each was under way."""
 
-    last_ready = 0.0
+    def __init__(self) -> None:
+        self.last_ready = 0.0
+        self.under_way: list[tuple[float, float]] = []
+
+
+def covered(spans: Sequence[tuple[float, float]], until: float) -> float:
+    """Return the time before `until` that lies within any of the spans."""
+    total, reached = 0.0, float("-inf")
+    for began, ended in sorted(spans):
+        end = min(ended, until)
+        total += max(0.0, end - max(began, reached))
+        reached = max(reached, end)
+    return total
 
 
 def _sum_bucket(clock: _BucketClock, bucket: GradBucket) -> torch.futures.Future[Tensor]:
     """Sum a bucket over all processes (DDP by itself would take the mean)."""
-    clock.last_ready = time.perf_counter()
+    began = clock.last_ready = time.perf_counter()
+
+    def note(future: torch.futures.Future[list[Tensor]]) -> Tensor:
+        clock.under_way.append((began, time.perf_counter()))
+        return future.value()[0]
+
     work = dist.all_reduce(bucket.buffer(), async_op=True)
-    return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]
+    return work.get_future().then(note)  # type: ignore[no-any-return]

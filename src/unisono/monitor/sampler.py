@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from unisono.monitor import counters
+from unisono.monitor.connections import Connections
 from unisono.monitor.control_group import ControlGroup
 from unisono.monitor.counters import CoreTimes, Processes
 from unisono.monitor.gpus import Gpus
@@ -20,6 +21,7 @@ class Sampler:
     def __init__(self, rank: int, pids: Sequence[int], every: float) -> None:
         self._rank, self._pids, self._every = rank, list(pids), every
         self._processes, self._group, self._gpus = Processes(pids), ControlGroup(), Gpus()
+        self._connections = Connections(self._pids)
         self._cores: list[CoreTimes] = []
         self._last = 0.0
 
@@ -53,6 +55,7 @@ class Sampler:
             time=time.time(),
             seconds=round(seconds, DIGITS),
             interfaces=counters.traffic(),
+            peers=self._connections.look(),
             cores=[_share(a.busy, b.busy, a, b) for a, b in pairs],
             steal=_mean([_share(a.steal, b.steal, a, b) for a, b in pairs]),
             disk_wait=_mean([_share(a.disk_wait, b.disk_wait, a, b) for a, b in pairs]),

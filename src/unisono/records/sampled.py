@@ -45,6 +45,22 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     drops: int = 0
 
 
+class Peer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the run's processes here have exchanged with one address over TCP.
+
+    `busy` are the seconds for which the connection that sent most, `busiest_sent` bytes, had
+    something to send that the other side was ready to take; `rtt` is the shortest way there
+    and back that was seen, in seconds; `retransmitted` counts packets.
+    """
+
+    sent: int = 0
+    received: int = 0
+    busy: float = 0.0
+    busiest_sent: int = 0
+    retransmitted: int = 0
+    rtt: float = 0.0
+
+
 class Gpu(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A GPU at the moment of the sample. `throttled` says what holds its clock down."""
 
@@ -64,14 +80,15 @@ class Sampled(Event, frozen=True, kw_only=True, tag="sampled", omit_defaults=Tru
 
     `seconds` have passed since the look before; 0 is the first. `cores` are the shares for
     which each core was busy, `steal` the share of all cores' time that other guests of the
-    same host had. Counters: `interfaces`, `disk_read`, `disk_written`, `own_cpu` (seconds of
-    the run's processes on this machine), `held_back` (seconds for which a CPU quota did), and
-    `sampler_cpu` (what all this costs). `memory_limit` is that of the container if there is
-    one.
+    same host had. Counters: `interfaces`, `peers` (the run's own connections), `disk_read`,
+    `disk_written`, `own_cpu` (seconds of the run's processes on this machine), `held_back`
+    (seconds for which a CPU quota did), and `sampler_cpu` (what all this costs).
+    `memory_limit` is that of the container if there is one.
     """
 
     seconds: float = 0.0
     interfaces: dict[str, Traffic] = {}
+    peers: dict[str, Peer] = {}
     cores: list[float] = []
     steal: float = 0.0
     disk_wait: float = 0.0
