@@ -59,7 +59,7 @@ def test_a_process_that_has_ended_keeps_its_seconds(own_pid):
 def test_the_machine_is_introduced_with_its_interfaces(own_pid):
     machine = Sampler(2, [own_pid], 0.5).introduce()
     assert (machine.rank, machine.pids, machine.every) == (2, [own_pid], 0.5)
-    assert "127.0.0.1" in machine.interfaces["lo"].addresses
+    assert "127.0.0.1/8" in machine.interfaces["lo"].addresses
     assert machine.memory > 0 < machine.cores
 
 

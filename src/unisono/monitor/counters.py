@@ -1,8 +1,11 @@
 """The kernel's counters of this machine and of the processes of the run, read at once."""
 
+import ipaddress
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import psutil
 
@@ -10,6 +13,7 @@ from unisono.records.sampled import Link, Traffic
 
 # A host of containers has hundreds of virtual interfaces; the busiest will do.
 MOST_INTERFACES = 32
+FAMILIES = socket.AF_INET, socket.AF_INET6
 
 
 @dataclass(frozen=True)
@@ -45,15 +49,21 @@ def links() -> dict[str, Link]:
         name: Link(
             up=stats.isup,
             mbit_per_s=max(0, stats.speed),
-            addresses=[a.address for a in addresses.get(name, []) if _is_internet(a)],
+            addresses=[
+                _with_prefix(a) for a in addresses.get(name, []) if a.family in FAMILIES
+            ],
         )
         for name, stats in psutil.net_if_stats().items()
         if stats.isup
     }
 
 
-def _is_internet(address: object) -> bool:
-    return getattr(getattr(address, "family", None), "name", "") in ("AF_INET", "AF_INET6")
+def _with_prefix(entry: Any) -> str:
+    """Write an address with the length of its network: 10.0.0.1/24."""
+    address = str(entry.address).partition("%")[0]
+    if not entry.netmask:
+        return address
+    return f"{address}/{int(ipaddress.ip_address(entry.netmask)).bit_count()}"
 
 
 def core_times() -> list[CoreTimes]:
