@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from unisono.records.events import StepTaken
 from unisono.records.sampled import Sampled
 
-# Between two updates without a validation or a checkpoint passes no more than this, …
+# Between two updates without a validation or a checkpoint passes no more than this.
 PAUSE_SECONDS, PAUSE_SHARE = 0.05, 0.25
 
 Read = Callable[[Sampled], float | None]
@@ -86,6 +86,13 @@ def stretches_of(steps: Sequence[StepTaken], samples: Sequence[Sampled]) -> list
             found.append(Stretch(kept[began].time, kept[number - 1].time, updates))
         began, updates = number, 0
     return found
+
+
+def during(samples: Sequence[Sampled], stretches: Sequence[Stretch]) -> list[Sampled]:
+    """Return the samples taken during the stretches, which are in the order of time."""
+    times = [sample.time for sample in samples]
+    ends = [(bisect_left(times, s.began), bisect_right(times, s.ended)) for s in stretches]
+    return [sample for first, last in ends for sample in samples[first:last]]
 
 
 def _follows(before: StepTaken, after: StepTaken) -> bool:

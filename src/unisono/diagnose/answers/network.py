@@ -126,9 +126,10 @@ def _seen(case: Case) -> str:
     use = slowest(link_uses(case))
     if use is None:
         return f"; {NOT_SAMPLED}"
+    needed = amount_of_bytes(expected_bytes(case))
     return (
         f". On {use.node.host}, {use.interface} carried {amount_of_bytes(use.bytes.more)} an "
-        f"update each way, of which the exchange needs {amount_of_bytes(expected_bytes(case))}; "
+        f"update each way, of which the exchange needs {needed}; "
         f"while there was something to send, {use.mbit_per_s:.0f} Mbit/s went through"
     )
 
@@ -161,7 +162,7 @@ def _advice(case: Case) -> str:
     if case.bottleneck.cause == "network" and without is not None:
         gain = f"Without it an update would take {duration(without)}. "
     return (
-        f"{gain}Measure the link between the machines; make updates larger "
+        f"{gain}Make updates larger "
         "(`batching.tokens_per_update`) so that they are exchanged less often; and compare "
         "with one machine alone, which may be faster."
     )
