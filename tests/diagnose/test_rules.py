@@ -186,9 +186,8 @@ def test_an_exchange_asked_for_less_often_is_no_slower_link():
 
 def _less(amount):
     made = fading("x", 1000.0, 1000.0, 1000)(amount)["x"]
-    return msgspec.structs.replace(
-        made, sent=int(made.sent), busiest_sent=int(made.busiest_sent)
-    )
+    sent = int(made.sent)
+    return msgspec.structs.replace(made, sent=sent, busiest_sent=sent)
 
 
 def test_a_second_network_that_is_no_faster_is_not_advised():
