@@ -1,15 +1,12 @@
 """Machines of a laboratory on which something is wrong on purpose: is it found out?"""
 
 import subprocess
-import sys
 import time
 
 import pytest
 
 from support.tiny import tiny_settings
 from unisono.config.write import to_toml
-from unisono.diagnose.bottleneck import late_rank
-from unisono.diagnose.case import open_case
 from unisono.diagnose.diagnosis import diagnose
 from unisono.lab.agents import plan_agent
 from unisono.lab.lab import Lab
@@ -19,12 +16,11 @@ from unisono.records.view import read_run
 pytestmark = [pytest.mark.ranks, pytest.mark.usefixtures("able")]
 
 MODEL = {"width": 128, "heads": 2, "inner": 512, "encoder_layers": 2, "decoder_layers": 2}
-BURN = [sys.executable, "-c", "while True: pass"]
 SECONDS = 240
 
 
-def train(corpus_home, home, plan, steps, wrong=lambda lab: None):
-    """Train on two machines; return the run as it is read back, and how `wrong` was called."""
+def train(corpus_home, home, plan, steps):
+    """Train on two machines; return the run as it is read back."""
     settings = tiny_settings(
         corpus_home,
         run=home / "run",
@@ -43,7 +39,6 @@ def train(corpus_home, home, plan, steps, wrong=lambda lab: None):
             agent = plan_agent(plan, node, ["train", str(config)])
             pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
             jobs.append(lab.start(node, agent.argv, variables=agent.variables, **pipes))
-        wrong(lab)
         said = [job.communicate(timeout=SECONDS)[1] for job in jobs]
     assert [job.returncode for job in jobs] == [0, 0], said
     return read_run(home / "run")
@@ -66,18 +61,3 @@ def test_a_slow_direction_and_the_interface_are_named_with_their_rates(corpus_ho
     found = findings(view)["slow_direction"]
     assert "From node1 to node0" in found.summary
     assert "foreign_traffic" not in findings(view)
-
-
-def test_a_process_whose_core_is_shared_with_others_is_the_late_one(corpus_home, tmp_path):
-    def crowd(lab):
-        for _ in range(4):
-            lab.start(1, BURN)  # on the core of that machine
-
-    view = train(corpus_home, tmp_path, LabPlan(nodes=2), steps=30, wrong=crowd)
-    case = open_case(view, time.time())
-    assert late_rank(case.ledger) == 1
-    assert case.ledger.waited_for[1] > sum(case.ledger.waited_for.values()) / 2
-    assert case.bottleneck.culprit in (1, None)
-    for row in case.ledger.rows:
-        assert row.waits[row.late_rank] == 0.0
-        assert sum(row.parts.values()) == pytest.approx(row.seconds, rel=0.05)

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
 
 from support.tiny import tiny_settings
 from unisono.config.write import to_toml
+from unisono.diagnose.case import open_case
 from unisono.monitor.orders import Orders
 from unisono.monitor.worker import Sampling
 from unisono.records.layout import RunDirectory
@@ -45,14 +47,67 @@ def test_nothing_is_sampled_if_nobody_wants_it(corpus_home, tmp_path):
     assert not (tmp_path / "run" / "monitor").exists()
 
 
-def test_two_workers_of_a_machine_have_one_sampler(corpus_home, tmp_path):
-    settings = tiny_settings(corpus_home, run=tmp_path / "run", monitor=OFTEN)
-    (tmp_path / "run.toml").write_text(to_toml(settings))
-    command = [sys.executable, "-m", "unisono", "launch", str(tmp_path / "run.toml")]
-    subprocess.run([*command, "--workers", "2"], check=True)
-    view = read_run(tmp_path / "run")
-    assert list(view.machines) == [0]
-    assert sorted(view.machines[0].machines[0].pids) == sorted(s.pid for s in view.starts)
+@pytest.fixture(scope="module")
+def held_up(corpus_home, tmp_path_factory):
+    """A run of two processes, of which the second is stopped for most of the time."""
+    home = tmp_path_factory.mktemp("held")
+    settings = tiny_settings(
+        corpus_home,
+        run=home / "run",
+        # Much to compute and little to exchange: whoever is stopped, is while computing.
+        model={"width": 64, "inner": 512},
+        batching={"tokens_per_update": 3200, "tokens_per_micro_batch": 400},
+        train={"max_steps": 16},
+        validation={"every_steps": 1_000_000, "bleu": False},
+        checkpoint={"every_steps": 1_000_000},
+        monitor=OFTEN,
+    )
+    (home / "run.toml").write_text(to_toml(settings))
+    command = [sys.executable, "-m", "unisono", "launch", str(home / "run.toml")]
+    with subprocess.Popen([*command, "--workers", "2"]) as process:
+        events = RunDirectory(home / "run").events(1)
+        wait_for(lambda: (events.is_file() and events.read_bytes()) or process.poll())
+        while process.poll() is None and steps_in(home / "run", 1) < 15:
+            hold(read_run(home / "run").starts[-1].pid)
+    assert process.returncode == 0
+    return read_run(home / "run")
+
+
+def steps_in(run, rank):
+    return len(read_run(run).ranks.get(rank, ()))
+
+
+def hold(pid, stopped=0.15, running=0.05):
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(stopped)
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(running)
+
+
+def test_two_workers_of_a_machine_have_one_sampler(held_up):
+    assert list(held_up.machines) == [0]
+    pids = held_up.machines[0].machines[0].pids
+    assert sorted(pids) == sorted(start.pid for start in held_up.starts)
+
+
+def test_the_process_that_was_held_up_is_the_one_that_was_waited_for(held_up):
+    case = open_case(held_up, time.time())
+    waited = case.ledger.waited_for
+    assert waited[1] > 2 * waited.get(0, 0.0)
+    assert case.bottleneck.cause == "straggler"
+    assert case.bottleneck.culprit == 1
+    for row in case.ledger.rows:
+        assert row.waits[row.late_rank] == 0.0
+        assert sum(row.parts.values()) == pytest.approx(row.seconds, rel=0.05)
+
+
+def test_the_parts_of_a_run_close_on_its_clock(held_up):
+    ledger = open_case(held_up, time.time()).ledger
+    steps = sum(row.seconds for row in ledger.rows)
+    # It is 98 to 99 % on a quiet machine; here somebody stops a process anywhere.
+    assert 0.9 * steps <= steps - sum(row.parts["other"] for row in ledger.rows)
+    assert steps + ledger.evaluation + ledger.checkpoint <= 1.01 * ledger.wall
 
 
 def started(run, pid):
