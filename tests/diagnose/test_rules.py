@@ -164,6 +164,11 @@ def test_a_slow_direction_is_named_with_both_ends_and_rates():
     assert "3500 Mbit/s" in found.summary
 
 
+def test_a_direction_that_others_use_as_well_is_not_called_slow():
+    found = ids(pair(rates=(1000.0, 3500.0), foreign=100e6))
+    assert set(found) == {"foreign_traffic"}
+
+
 def test_directions_that_differ_where_it_costs_nothing_are_fine():
     assert ids(pair(exchange=0.2, rates=(100_000.0, 300_000.0))) == []
 

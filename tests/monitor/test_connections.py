@@ -68,6 +68,6 @@ def test_a_sender_that_nobody_listens_to_is_not_called_busy():
         with pytest.raises(BlockingIOError):
             while True:
                 here.send(bytes(1 << 20))
-        time.sleep(0.6)  # full on both sides: the other does not take it
-        held_up = peer(connections).busy
-    assert held_up < 0.4
+        time.sleep(1.0)  # full on both sides: the other does not take it
+        busy = peer(connections).busy
+    assert busy < 0.5

@@ -61,7 +61,7 @@ class LinkUse:
         if way is not None:
             lines.append(
                 f"{self.node.host}: something to send to {way.address} for {way.share:.0%} of "
-                f"the time; there and back takes {1000 * way.rtt:.1f} ms"
+                f"the time; there and back takes {1000 * way.rtt:.2f} ms"
             )
         return lines
 

@@ -5,11 +5,12 @@ from statistics import median
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.exchanged import expected_bytes
+from unisono.diagnose.link_use import link_uses
 from unisono.diagnose.report import Finding
 from unisono.diagnose.traffic import nodes_of
 from unisono.diagnose.words import percent
 
-MBIT = 8e-6
+MBIT, MUCH_FOREIGN = 8e-6, 0.20
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class SlowDirection:
         if len(directions) < 2 or case.ledger.mean_step <= 0:
             return ()
         slow = min(directions, key=lambda one: one.bytes_per_second)
+        if _is_shared(case, slow):
+            return ()
         usual = median(one.bytes_per_second for one in directions if one is not slow)
         count = expected_bytes(case)
         seconds = count / slow.bytes_per_second - count / usual
@@ -62,6 +65,12 @@ class SlowDirection:
                 f"{slow.receiver} receive: port, cable, switch, firewall, shaping.",
             ),
         )
+
+
+def _is_shared(case: Case, one: Direction) -> bool:
+    """Return whether somebody else's traffic may be what makes a direction slow."""
+    ends = [use for use in link_uses(case) if use.node.host in (one.sender, one.receiver)]
+    return any(use.foreign > MUCH_FOREIGN * use.bytes.more for use in ends)
 
 
 def _directions(case: Case) -> list[Direction]:
