@@ -43,13 +43,14 @@ MAY_IMPORT = {
     "optim": FOUNDATION,
     "comm": FOUNDATION | {"physics"},
     "lookout": FOUNDATION | {"records"},
+    "monitor": FOUNDATION | {"records"},
     "batching": FOUNDATION | {"text", "corpus"},
     "translate": FOUNDATION | {"text", "models"},
     "bundle": FOUNDATION | {"text", "models", "translate"},
     "score": FOUNDATION,
     "config": FOUNDATION
     | FORMATS
-    | {"models", "optim", "comm", "batching", "translate", "lookout"},
+    | {"models", "optim", "comm", "batching", "translate", "lookout", "monitor"},
     "diagnose": FOUNDATION | {"records", "schedules", "physics", "models"},
     "prepare": FOUNDATION | {"text", "corpus", "config"},
     "train": FOUNDATION | FORMATS | PARTS | {"config"},
@@ -66,7 +67,7 @@ MAY_IMPORT = {
 WITHOUT_TORCH = sorted(
     {"text", "corpus", "corpora", "prepare", "records", "schedules", "score", "config"}
     | {"diagnose", "report", "watch", "launch", "lab", "check", "cli", "lookout", "foreign"}
-    & set(MAY_IMPORT)
+    | {"monitor"}
 )
 FORBIDDEN = re.compile(
     r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|(?<!\.)\beval\(|\bexec\(|shell=True"

@@ -4,6 +4,7 @@ The corpus has its own in tests/corpus/golden.
 """
 
 import json
+import shutil
 from pathlib import Path
 
 import torch
@@ -12,6 +13,8 @@ from unisono.bundle.reader import open_bundle
 from unisono.config.load import resolve
 from unisono.diagnose.diagnosis import diagnose
 from unisono.models.loss import token_losses
+from unisono.records.layout import RunDirectory
+from unisono.records.machines import read_machines
 from unisono.records.view import read_run
 from unisono.report.page import render_html
 from unisono.text.tokenizer import BEGIN_ID, END_ID
@@ -31,6 +34,20 @@ def test_a_run_of_format_1_is_read_and_reported():
     assert report.answer("duration").verdict == "finished"
     assert report.answer("training_set").verdict == "answered"
     assert "<svg" in render_html(report, view)
+
+
+def test_samples_of_format_1_are_read(tmp_path):
+    (tmp_path / "monitor").mkdir()
+    shutil.copy(GOLDEN / "monitor-1.jsonl", tmp_path / "monitor" / "rank-0002.jsonl")
+    log = read_machines(RunDirectory(tmp_path))[2]
+    assert (log.host, log.machines[0].pids, log.machines[0].cores) == ("node1", [7, 8], 2)
+    assert log.machines[0].interfaces["eth0"].addresses == ["10.88.0.2/24"]
+    first, second = log.samples
+    assert second.interfaces["eth0"].sent - first.interfaces["eth0"].sent == 11_500_000
+    assert second.peers["10.88.0.1"].busy == 1.2
+    assert (second.own_cpu, second.steal, second.cores) == (3.5, 0.01, [0.9, 0.7])
+    assert (second.gpus[0].watts, second.gpus[0].throttled) == (41.5, ["power limit"])
+    assert log.warnings[0].message == "odd"
 
 
 def test_the_settings_of_an_old_run_still_load():

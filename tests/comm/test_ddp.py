@@ -26,6 +26,6 @@ def test_gradients_are_summed_timed_and_nothing_is_kept(ranks):
     # launch in eight ended with an abort after its last step.
     for gradient, parts, sane, freed in ranks.run(attach_use_and_drop):
         assert gradient == [8.0 * ranks.size] * 2
-        assert parts == ["backward", "exchange", "forward"]
+        assert parts == ["backward", "exchange", "forward", "hidden"]
         assert sane
         assert freed

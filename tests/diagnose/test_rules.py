@@ -19,9 +19,11 @@ from diagnose.made_runs import (
     step,
     team,
 )
+from diagnose.made_samples import carried, fading, pair, sampled
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.rules import RULES
 from unisono.records.events import WEIGHTS_DIFFER, Lost, Warned
+from unisono.records.sampled import Link
 
 LOST = Lost(time=BEGAN + 9, step=9, rank=1, host="beta", pid=7, how="process died")
 
@@ -116,6 +118,19 @@ DRIFTED = Warned(
     message=f"at step 100 {WEIGHTS_DIFFER}: rank 1 in encoder.0.attention.query.weight",
 )
 
+
+def two_networks(host, second=10_000):
+    number = {"alpha": 1, "beta": 2}[host]
+    return {
+        "eth0": Link(mbit_per_s=1000, addresses=[f"10.0.0.{number}/24"]),
+        "eth1": Link(mbit_per_s=second, addresses=[f"10.0.9.{number}/24"]),
+    }
+
+
+def burst(at=100, slow=100.0):
+    return pair(peers=lambda rank, there: fading(there, 1000.0, slow, at))
+
+
 SICK = {
     "missing_ranks": lambda: healthy_run(starts=(start(0, 2), start(1, 2))),
     "lost_ranks": lambda: healthy_run(losses=(LOST,)),
@@ -126,6 +141,12 @@ SICK = {
         ranks=with_losses(lambda n: 9.0 if 120 <= n < 125 else 3.0)
     ),
     "straggler": lambda: team(late, ["a", "b"]),
+    "slow_direction": lambda: pair(rates=(1000.0, 3500.0)),
+    "burst_credits": burst,
+    "foreign_traffic": lambda: pair(foreign=100e6),
+    "wrong_interface": lambda: pair(links=two_networks),
+    "stolen_time": lambda: sampled(steal=0.08),
+    "memory": lambda: sampled(memory_used=15 * 10**9),
     "oversubscribed": lambda: healthy_run(environment={"cores": 1}),
     "input_bound": lambda: healthy_run(ranks=steps(data=0.3, backward=0.2)),
     "evaluation_cost": slow_validations,
@@ -147,7 +168,8 @@ def test_every_rule_has_a_sick_run():
 
 @pytest.mark.parametrize("name", SICK)
 def test_a_sick_run_is_found_out(name):
-    assert ids(SICK[name]()) == [name]
+    # What happens to a link, both of its machines tell.
+    assert set(ids(SICK[name]())) == {name}
 
 
 def test_noisy_healthy_runs_raise_no_alarm():
@@ -232,3 +254,81 @@ def test_overlap_that_is_not_there_or_was_dropped_is_fine(changes):
 def test_overlap_that_was_kept_but_not_counted_is_said():
     (finding,) = diagnose(corpus_with(settings={"drop_overlap": False}), now()).findings
     assert "not looked for" in finding.summary
+
+
+def test_sampled_healthy_runs_raise_no_alarm():
+    for seed in range(10):
+        random = Random(seed)
+        rates = [random.uniform(700, 1000), random.uniform(700, 1000)]
+        assert ids(pair(exchange=0.3, rates=rates, foreign=random.uniform(0, 2e6))) == []
+    assert ids(sampled()) == []
+
+
+def test_a_quota_is_found_out_as_well():
+    found = diagnose(sampled(held_back=lambda second: 0.3 * second), now()).findings
+    assert [f.id for f in found] == ["stolen_time"]
+    assert "quota" in found[0].summary
+
+
+def test_a_slow_direction_is_named_with_both_ends_and_rates():
+    (found,) = diagnose(pair(rates=(3500.0, 1000.0)), now()).findings
+    assert "From beta to alpha" in found.summary
+    assert "1000 Mbit/s" in found.summary
+    assert "3500 Mbit/s" in found.summary
+
+
+def test_a_direction_that_others_use_as_well_is_not_called_slow():
+    found = ids(pair(rates=(1000.0, 3500.0), foreign=100e6))
+    assert set(found) == {"foreign_traffic"}
+
+
+def test_directions_that_differ_where_it_costs_nothing_are_fine():
+    assert ids(pair(exchange=0.2, rates=(100_000.0, 300_000.0))) == []
+
+
+def test_burst_credits_are_told_with_both_rates_and_the_step():
+    (found,) = diagnose(burst(at=120, slow=150.0), now()).findings
+    assert "1000 Mbit/s before, 150 Mbit/s after" in found.summary
+    assert "step 12" in found.summary
+
+
+def test_an_exchange_asked_for_less_often_is_no_slower_link():
+    # Half as busy in the second half, at the same rate.
+    run = pair(
+        peers=lambda rank, there: (
+            lambda second: {there: _less(second if second < 100 else 100 + (second - 100) / 2)}
+        )
+    )
+    assert "burst_credits" not in ids(run)
+
+
+def _less(amount):
+    made = fading("x", 1000.0, 1000.0, 1000)(amount)["x"]
+    sent = int(made.sent)
+    return msgspec.structs.replace(made, sent=sent, busiest_sent=sent)
+
+
+def test_a_second_network_that_is_no_faster_is_not_advised():
+    run = pair(rates=(900.0, 900.0), links=lambda host: two_networks(host, 1000))
+    assert ids(run) == []
+
+
+def test_a_faster_network_on_one_machine_only_is_of_no_use():
+    links = {"alpha": two_networks("alpha"), "beta": {"eth0": two_networks("beta")["eth0"]}}
+    assert ids(pair(links=links.get)) == []
+
+
+def test_traffic_beside_an_exchange_that_costs_nothing_is_not_mentioned():
+    assert ids(pair(exchange=0.01, foreign=100e6, rates=(90_000.0, 90_000.0))) == []
+
+
+def test_bytes_on_another_interface_are_not_foreign_to_this_one():
+    run = pair(
+        interfaces=lambda rate: (
+            lambda second: {
+                **carried(rate)(second),
+                **carried(5 * rate, "docker0")(second),
+            }
+        )
+    )
+    assert ids(run) == []

@@ -58,6 +58,7 @@ def tiny_settings(directory, run="run", **tables):
         "validation": {"every_steps": 5, "tokens_per_batch": 300, "best": "loss"},
         "checkpoint": {"every_steps": 4},
         "decoding": {"beam": 2},
+        "monitor": {"on": False},  # a process more: only where it is looked at
     }
     for name, changes in tables.items():
         merged = isinstance(changes, dict) and "name" not in changes

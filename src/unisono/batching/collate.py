@@ -27,6 +27,11 @@ class Batch:
     target_in: Tensor  # (B, T), each row begins with BEGIN_ID
     target_out: Tensor  # (B, T), each row ends with END_ID
 
+    @property
+    def positions(self) -> int:
+        """Return how many positions are computed, source and target, padding included."""
+        return self.source.numel() + self.target_in.numel()
+
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on `device`."""
         return Batch(

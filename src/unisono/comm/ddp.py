@@ -79,6 +79,7 @@ class DdpReplica:
 
     def _backward(self, loss: Tensor, watch: Stopwatch, *, exchanges: bool) -> None:
         self._sender.busy = 0.0
+        self._sender.under_way.clear()
         began = time.perf_counter()
         loss.backward()
         ended = time.perf_counter()
@@ -88,18 +89,37 @@ class DdpReplica:
         computed = sender.last_ready - sender.busy_before if exchanges else ended
         watch.add("backward", computed - began)
         watch.add("exchange", ended - computed)
+        if exchanges and self._comm.world.device == "cpu":  # a GPU's futures come too soon
+            watch.add("hidden", covered(sender.under_way, until=computed))
 
 
 class _Sender:
-    """Sends buckets, and knows when the last was ready and what sending took until then."""
+    """Sends buckets, and knows when each was ready and under way, and what sending took."""
 
     def __init__(self, send: Send) -> None:
         self.send = send
         self.last_ready = self.busy = self.busy_before = 0.0
+        self.under_way: list[tuple[float, float]] = []
 
 
 def _send_bucket(sender: _Sender, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-    sender.last_ready, sender.busy_before = time.perf_counter(), sender.busy
-    future = sender.send(bucket)
-    sender.busy += time.perf_counter() - sender.last_ready
+    began = sender.last_ready = time.perf_counter()
+    sender.busy_before = sender.busy
+
+    def note(future: torch.futures.Future[Tensor]) -> Tensor:
+        sender.under_way.append((began, time.perf_counter()))
+        return future.value()
+
+    future = sender.send(bucket).then(note)
+    sender.busy += time.perf_counter() - began
     return future
+
+
+def covered(spans: Sequence[tuple[float, float]], until: float) -> float:
+    """Return the time before `until` that lies within any of the spans."""
+    total, reached = 0.0, float("-inf")
+    for began, ended in sorted(spans):
+        end = min(ended, until)
+        total += max(0.0, end - max(began, reached))
+        reached = max(reached, end)
+    return total

@@ -12,6 +12,7 @@ from unisono.text.tags import what_is_wrong_with
 from unisono.units import seconds_of
 
 LEAST_LOST_AFTER = 4.0  # seconds
+LEAST_EVERY = 0.1
 
 
 def check_text(settings: Settings, *, where: str) -> None:
@@ -140,6 +141,13 @@ def _check_times(settings: Settings, where: str) -> None:
             f'"{settings.sync.lost_after}" is too short to tell a lost process from a slow one',
             where=f"{where} [sync] lost_after",
             fix=f'set it to "{LEAST_LOST_AFTER:g} s" or more; usual is "10 s"',
+        )
+    every = seconds_of(settings.monitor.every, where=f"{where} [monitor] every")
+    if every < LEAST_EVERY:
+        raise ConfigError(
+            f'"{settings.monitor.every}" is too often: looking would slow the training down',
+            where=f"{where} [monitor] every",
+            fix=f'set it to "{LEAST_EVERY:g} s" or more; usual is "1 s"',
         )
     for name, text in msgspec.structs.asdict(settings.limits).items():
         if text:

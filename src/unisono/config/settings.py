@@ -8,6 +8,7 @@ from unisono.batching.settings import Batching
 from unisono.comm.settings import Sync
 from unisono.lookout.settings import Limits
 from unisono.models.settings import TransformerSettings
+from unisono.monitor.settings import Monitor
 from unisono.optim.settings import Adam, Optimizer
 from unisono.schedules import Schedule
 from unisono.schedules.transformer import Transformer
@@ -127,6 +128,7 @@ class Settings(Table, frozen=True, kw_only=True):
     schedule: Schedule = Transformer()
     sync: Sync = Sync()
     limits: Limits = Limits()
+    monitor: Monitor = Monitor()
     train: Training = Training()
     validation: Validation = Validation()
     checkpoint: Checkpoints = Checkpoints()

@@ -9,25 +9,29 @@ beyond that, they spent waiting for it. (StepTaken: `backward` does not hold `ex
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from unisono.diagnose.sessions import Session
 from unisono.records.events import StepTaken
 from unisono.records.view import RunView
 
-PARTS = ("data", "forward", "backward", "exchange", "agree", "optimizer", "other")
+PARTS = (
+    *("data", "copy", "forward", "backward", "exchange", "agree", "optimizer", "recording"),
+    "other",
+)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One update. Seconds are means over the processes, but for the last four fields.
+    """One update. Seconds are means over the processes, but for those that follow `waiting`.
 
     `late_cost` is what the typical other process waited for the latest, `late_rank` which one
-    that was, and `data_cost` how much sooner the last process would have reached the exchange
-    had no process waited for data. `complete` says that every process left a record; if not,
-    the exchange cannot be split and counts as `wire`. `alone` says that one process made the
-    update.
+    that was, `waits` what each process waited for it, and `data_cost` how much sooner the last
+    process would have reached the exchange had no process waited for data. `hidden` is the
+    exchange that the backward pass hid, on the process where it was least. `complete` says
+    that every process left a record; if not, the exchange cannot be split and counts as
+    `wire`. `alone` says that one process made the update.
     """
 
     step: int
@@ -41,6 +45,8 @@ class Row:
     late_rank: int
     complete: bool
     alone: bool
+    waits: dict[int, float] = field(default_factory=dict)
+    hidden: float = 0.0
 
     @property
     def compute(self) -> float:
@@ -82,10 +88,25 @@ class Ledger:
             "compute": sum(row.compute for row in self.rows),
             "network": sum(row.wire for row in self.rows),
             "straggler": sum(row.waiting for row in self.rows),
-            "data": sum(row.parts["data"] for row in self.rows),
+            "data": sum(row.parts["data"] + row.parts["copy"] for row in self.rows),
             "evaluation": self.evaluation,
             "checkpoint": self.checkpoint,
         }
+
+    @property
+    def waited_for(self) -> dict[int, float]:
+        """Return for each rank the seconds that all others together waited for it."""
+        total: dict[int, float] = defaultdict(float)
+        for row in self.rows:
+            if row.complete and not row.alone:
+                total[row.late_rank] += sum(row.waits.values())
+        return dict(total)
+
+    @property
+    def closed(self) -> float:
+        """Return the share of the wall clock that has a name."""
+        named = sum(self.seconds.values()) + sum(row.parts["recording"] for row in self.rows)
+        return min(1.0, named / self.wall) if self.wall > 0 else 0.0
 
     def mean(self, part: str) -> float:
         """Return the mean seconds of `part` in a usual update."""
@@ -150,8 +171,8 @@ def _row(records: list[StepTaken], ranks: list[int], size: int, *, first: bool) 
     if size == 1:
         wire = 0.0
     waits = sorted(exchange - min(exchanges) for exchange in exchanges)
-    arrivals = [p["data"] + p["forward"] + p["backward"] for p in parts]
-    without_data = [p["forward"] + p["backward"] for p in parts]
+    without_data = [p["forward"] + p["backward"] + p["recording"] for p in parts]
+    arrivals = [p["data"] + p["copy"] + w for p, w in zip(parts, without_data, strict=True)]
     return Row(
         step=records[0].step,
         first=first,
@@ -164,6 +185,8 @@ def _row(records: list[StepTaken], ranks: list[int], size: int, *, first: bool) 
         late_rank=ranks[exchanges.index(min(exchanges))],
         complete=complete,
         alone=size == 1,
+        waits={r: e - min(exchanges) for r, e in zip(ranks, exchanges, strict=True)},
+        hidden=min(record.hidden for record in records),
     )
 
 

@@ -62,10 +62,12 @@ class StepTaken(Event, frozen=True, kw_only=True, tag="step"):
     Loss, gradient norm, rate and tokens are those of the whole update and the same on all
     ranks. `seconds` is this process's wall clock from the end of the last update to the end
     of this one, without evaluation and checkpoints; the parts below it are within it:
-    `exchange` is the part of the gradient exchange that the backward pass did not hide,
-    `agree` the time until all processes had said how their step went. What is left over is
-    "other". In a run that was imported, what is not known is NaN, or 0 if it is a count; the
-    parts are never known.
+    `copy` is that of batches to the device, `exchange` the part of the gradient exchange that
+    the backward pass did not hide, `agree` the time until all processes had said how their
+    step went, `recording` that for writing down and showing the update before. What is left
+    over is "other". `hidden` is exchange under way during the backward pass, and no part of
+    its own. `own_positions` are those this process computed, padding included. In a run that
+    was imported, what is not known is NaN, or 0 if it is a count; the parts are never known.
     """
 
     step: int
@@ -85,6 +87,10 @@ class StepTaken(Event, frozen=True, kw_only=True, tag="step"):
     agree: float = 0.0
     optimizer: float = 0.0
     skipped: bool = False
+    copy: float = 0.0
+    recording: float = 0.0
+    hidden: float = 0.0
+    own_positions: int = 0
 
 
 class Sample(msgspec.Struct, frozen=True):

@@ -78,6 +78,10 @@ class RunDirectory:
         """Return where process `rank` stood when it had to end."""
         return self.path / "stacks" / f"rank-{rank:04d}.txt"
 
+    def monitor(self, rank: int) -> Path:
+        """Return the samples of the machine whose first process is `rank`."""
+        return self.path / "monitor" / f"rank-{rank:04d}.jsonl"
+
     def sample(self, step: int) -> Path:
         """Return the file of sample translations at `step`."""
         return self.samples / f"step-{step:07d}.tsv"

@@ -24,6 +24,7 @@ from unisono.records.events import (
 )
 from unisono.records.imported import Imported, read_imported
 from unisono.records.layout import RunDirectory
+from unisono.records.machines import MachineLog, read_machines
 from unisono.records.sentence_losses import SentenceLosses, read_losses
 
 E = TypeVar("E", bound=AnyEvent)
@@ -39,6 +40,7 @@ class RunView:
     steps. `losses` holds every process that was lost, once, as the first who saw it tells.
     `imported` says where a run comes from that another trainer made.
     `sentence_losses` are those of the validations, as far as they were written down.
+    `machines` holds what was sampled on each machine, by its first rank.
     """
 
     path: Path
@@ -57,6 +59,7 @@ class RunView:
     seen: tuple[float, ...] = ()
     imported: Imported | None = None
     sentence_losses: SentenceLosses = field(default_factory=SentenceLosses)
+    machines: dict[int, MachineLog] = field(default_factory=dict)
 
     @property
     def steps(self) -> tuple[StepTaken, ...]:
@@ -91,6 +94,7 @@ def read_run(path: Path) -> RunView:
     }
     by_rank = {rank: _standing(events) for rank, events in recorded.items()}
     leader = by_rank.get(0, [])
+    machines = read_machines(directory)
     return RunView(
         path=path,
         config=tomllib.loads(directory.config.read_text("utf-8")),
@@ -100,7 +104,7 @@ def read_run(path: Path) -> RunView:
         ranks={rank: tuple(_of(events, StepTaken)) for rank, events in by_rank.items()},
         validations=tuple(_of(leader, Validated)),
         saves=tuple(_of(leader, Saved)),
-        warnings=tuple(_warnings(leader)),
+        warnings=(*_warnings(leader), *(w for log in machines.values() for w in log.warnings)),
         tests=tuple(_of(leader, Tested)),
         losses=_losses([e for events in recorded.values() for e in _of(events, Lost)]),
         ends=tuple(_of(leader, Ended)),
@@ -108,6 +112,7 @@ def read_run(path: Path) -> RunView:
         seen=tuple(event.time for event in recorded.get(0, [])),
         imported=read_imported(path),
         sentence_losses=read_losses(path, {v.step: v.loss for v in _of(leader, Validated)}),
+        machines=machines,
     )
 
 

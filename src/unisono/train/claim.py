@@ -25,6 +25,7 @@ from unisono.records.layout import RunDirectory
 
 # What may change when a run is continued: none of it changes what an update does.
 MAY_DIFFER = {"run", "device", "sync", "limits", "validation", "checkpoint", "decoding", "data"}
+MAY_DIFFER |= {"monitor"}
 LIMITS = {"max_steps", "max_epochs", "max_time", "patience", "show_every_steps", "compile"}
 
 

@@ -43,6 +43,7 @@ from unisono.train.mixture import mixture
 from unisono.train.precision import check_precision, set_tf32
 from unisono.train.progress import Progress
 from unisono.train.sameness import same_everywhere
+from unisono.train.sampling import sampling
 from unisono.train.sharing import uneven_shares
 from unisono.train.signals import Signals
 from unisono.train.step import warm_up
@@ -113,7 +114,7 @@ def _run(
 ) -> Iterator[AnyEvent]:
     recorder = Recorder(Path(settings.run), comm.world.rank, leads=comm.world.leads)
     try:
-        with Signals() as signals:
+        with Signals() as signals, sampling(comm, settings):
             for event in _events(settings, corpus, comm, signals, section, choice):
                 recorder.write(event)
                 yield event

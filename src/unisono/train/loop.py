@@ -60,16 +60,18 @@ def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
                 result = take_step(session.parts, work, progress.step + 1, wishes, dials)
             _raise_trouble(result, trouble)
             taken, progress = _account(session, progress, work, result)
-            yield taken
+            with session.parts.watch.time("recording"):
+                yield taken
             _come_together_if_due(session, progress, work, result)
             yield from _compared(session, progress.step)
             progress, diverged = _watched(session, progress, result)
             if diverged:
-                with session.section("save"):
+                with session.section("save"), session.parts.watch.paused():
                     progress = yield from roll_back(session.keeper, progress, diverged)
             reason = result.stop or end_of(progress, settings, work.updates_in_epoch)
             if reason or not diverged:
-                progress = yield from _due(session, progress, reason, result)
+                with session.parts.watch.paused():
+                    progress = yield from _due(session, progress, reason, result)
             reason = reason or end_of(progress, settings, work.updates_in_epoch)
     seconds = time.time() - began
     yield Ended(time=time.time(), step=progress.step, reason=reason, seconds=seconds)
@@ -99,7 +101,6 @@ def _due(
     if is_due or result.save or reason or better or enough:
         with session.section("save"):
             progress = yield from save(session.keeper, progress, due=is_due)
-    session.parts.watch.lap()
     return progress
 
 
@@ -174,6 +175,7 @@ def _account(
         sentences=plan.sentences,
         seconds=seconds,
         skipped=result.skipped,
+        own_positions=sum(batch.positions for batch in work.batches),
         **parts,
     )
     return event, progress

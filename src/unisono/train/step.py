@@ -80,14 +80,15 @@ def take_step(
     of each other's wishes and troubles in one small message before anyone moves.
     """
     rate = parts.schedule(step) * dials.rate_factor
-    for group in parts.optimizer.param_groups:
-        group["lr"] = rate
-    parts.optimizer.zero_grad()
+    with parts.watch.time("optimizer"):
+        for group in parts.optimizer.param_groups:
+            group["lr"] = rate
+        parts.optimizer.zero_grad()
     parts.replica.memory.begin(step, dials.loss_scale)
 
     def loss_of(model: nn.Module, batch: Batch) -> Tensor:
         set_randomness(parts.seed, work.plan.epoch, step, batch.number)
-        here = batch.to(torch.device(parts.comm.world.device))
+        here = _on_device(batch, parts)
         with parts.precision.autocast():
             sums = loss_sums(
                 model, here.source, here.target_in, here.target_out, parts.label_smoothing
@@ -153,6 +154,14 @@ def _agree(comm: Comm, loss: float, norm: float, wishes: Wishes) -> _Agreement:
         save=any(row[3] for row in rows),
         failed_ranks=tuple(rank for rank, row in enumerate(rows) if row[4]),
     )
+
+
+def _on_device(batch: Batch, parts: Parts) -> Batch:
+    device = parts.comm.world.device
+    if device == "cpu":  # nothing to copy, and perhaps several threads to do it
+        return batch
+    with parts.watch.time("copy"):
+        return batch.to(torch.device(device))
 
 
 def _wait_for_device(device: str) -> None:

@@ -1,15 +1,31 @@
 """Were the devices doing arithmetic, or waiting?"""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
 
+from unisono.diagnose.arithmetic_done import flops_per_second, known_device
 from unisono.diagnose.case import Case
+from unisono.diagnose.load import GpuUse, Load, loads_of
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
 from unisono.diagnose.words import count, listing, percent, rounded
 
 CLEARLY_WAITING = 0.25
+# A GPU that draws less than this share of its limit, a core that computes for less of the
+# time, and arithmetic at less of a data sheet's rate do not prove that a device is busy.
+BUSY_POWER, BUSY_CORES, BUSY_ARITHMETIC = 0.5, 0.75, 0.15
 FEWEST = 5
 NOT_SAMPLED = "utilisation and power of the devices were not sampled"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was measured of the devices; `busy` is None if it proves neither."""
+
+    busy: bool | None
+    words: str
 
 
 def answer_devices(case: Case) -> Answer:
@@ -22,23 +38,55 @@ def answer_devices(case: Case) -> Answer:
             f"{NOT_SAMPLED}.",
             values={"devices": _devices(case)},
         )
-    shares = case.bottleneck.shares
+    shares, loads = case.bottleneck.shares, loads_of(case.run)
     waiting = shares.data + shares.network + shares.straggler
-    verdict = "waiting" if waiting > CLEARLY_WAITING else "unknown"
+    proof = _proof(case, loads)
+    verdict = _verdict(waiting, proof)
+    gpus = [gpu for load in loads for gpu in load.gpus]
+    cores = [load.own_share for load in loads if load.threads]
     return reply(
         "devices",
         verdict,
-        _summary(case, waiting, verdict),
+        _summary(case, waiting, proof),
         values={
             "devices": _devices(case),
             "compute_share": shares.compute,
             "waiting_share": rounded(waiting),
-            "utilisation": None,
-            "power_watts": None,
+            "utilisation": rounded(_mean([gpu.utilisation for gpu in gpus])),
+            "power_watts": rounded(_mean([gpu.watts for gpu in gpus]), 1),
+            "power_limit_watts": rounded(_mean([gpu.limit_watts for gpu in gpus]), 1),
+            "cpu_share": rounded(fmean(cores)) if cores else None,
+            "flops_per_second_and_process": rounded(flops_per_second(case), 0),
         },
-        evidence=_evidence(case),
-        advice=_advice(case) if verdict == "waiting" else "",
+        evidence=_evidence(case, loads),
+        advice=_advice(case, waiting) if verdict == "waiting" else "",
     )
+
+
+def _verdict(waiting: float, proof: Proof) -> str:
+    if waiting > CLEARLY_WAITING or proof.busy is False:
+        return "waiting"
+    return "busy" if proof.busy else "unknown"
+
+
+def _proof(case: Case, loads: Sequence[Load]) -> Proof:
+    gpus = [gpu for load in loads for gpu in load.gpus]
+    watts, limit = _mean([g.watts for g in gpus]), _mean([g.limit_watts for g in gpus])
+    if watts is not None and limit:
+        return Proof(
+            watts >= BUSY_POWER * limit, f"the GPUs drew {watts:.0f} W of {limit:.0f} W"
+        )
+    rate, device = flops_per_second(case), known_device(case)
+    if rate is not None and device is not None and device.fp32 > 0:
+        share = rate / device.fp32
+        words = f"{rate / 1e12:.1f} TFLOP/s are {percent(share)} of what a {device.name} can do"
+        return Proof(True if share >= BUSY_ARITHMETIC else None, words)
+    cores = [load for load in loads if load.threads]
+    if cores and not gpus:
+        share = fmean(load.own_share for load in cores)
+        words = f"the run's threads had {percent(share)} of the cores they could use"
+        return Proof(share >= BUSY_CORES, words)
+    return Proof(None, NOT_SAMPLED)
 
 
 def _devices(case: Case) -> dict[str, int]:
@@ -53,21 +101,24 @@ def _names(case: Case) -> str:
     return listing(devices) if devices else "The processes"
 
 
-def _summary(case: Case, waiting: float, verdict: str) -> str:
+def _summary(case: Case, waiting: float, proof: Proof) -> str:
     shares = case.bottleneck.shares
-    if verdict == "waiting":
+    if waiting > CLEARLY_WAITING:
+        seen = f"; {proof.words}" if proof.words != NOT_SAMPLED else ""
         return (
             f"No: {_names(case)} waited for {percent(waiting)} of the time and computed for "
-            f"{percent(shares.compute)}."
+            f"{percent(shares.compute)}{seen}."
         )
-    return (
+    spent = (
         f"{_names(case)} spent {percent(shares.compute)} of the time in forward, backward and "
-        f"optimizer and waited for {percent(waiting)}. Whether they were fully used while "
-        f"computing is not known: {NOT_SAMPLED}."
+        f"optimizer and waited for {percent(waiting)}"
     )
+    if proof.busy is None:
+        return f"{spent}. Whether they were fully used meanwhile is not known: {proof.words}."
+    return f"{'Yes' if proof.busy else 'No'}: {spent}; {proof.words}."
 
 
-def _evidence(case: Case) -> list[str]:
+def _evidence(case: Case, loads: Sequence[Load]) -> list[str]:
     shares = case.bottleneck.shares
     lines = [
         f"of the wall clock: waiting for data {percent(shares.data)}, exchange "
@@ -75,19 +126,53 @@ def _evidence(case: Case) -> list[str]:
         f"evaluation {percent(shares.evaluation)}, checkpoints {percent(shares.checkpoint)}, "
         f"other {percent(shares.other)}"
     ]
+    rate = flops_per_second(case)
+    if rate is not None:
+        lines.append(
+            f"matrix products of the model: {rate / 1e9:,.1f} GFLOP/s for each process, over "
+            "whole updates"
+        )
     threads = {start.threads for start in case.run.last_starts if start.device == "cpu"}
     if threads:
         lines.append(f"threads for arithmetic in each process: {listing(_sorted(threads))}")
+    for load in loads:
+        lines.append(
+            f"{load.host}: of {count(load.cores, 'core')}, the run used {load.own:.2f} and "
+            f"other programs {load.foreign:.2f}"
+        )
+        lines += [_gpu_line(gpu) for gpu in load.gpus]
     if any(start.device.startswith("cuda") for start in case.run.last_starts):
         lines.append("a utilisation of 100 % would prove nothing: a GPU that waits reads 100 %")
     return lines
+
+
+def _gpu_line(gpu: GpuUse) -> str:
+    parts = [
+        f"{gpu.watts:.0f} W of {gpu.limit_watts:.0f} W"
+        if gpu.watts and gpu.limit_watts
+        else "",
+        f"utilisation {percent(gpu.utilisation)}" if gpu.utilisation is not None else "",
+        f"memory {percent(gpu.memory_share)}" if gpu.memory_share is not None else "",
+        *(f"held back by {name} {percent(part)}" for name, part in gpu.throttled.items()),
+    ]
+    return f"{gpu.host}: GPU {gpu.index}: {', '.join(part for part in parts if part)}"
 
 
 def _sorted(threads: set[int]) -> list[str]:
     return [str(number) for number in sorted(threads)]
 
 
-def _advice(case: Case) -> str:
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _advice(case: Case, waiting: float) -> str:
+    if waiting <= CLEARLY_WAITING:
+        return (
+            "Give the devices more at once (`batching.tokens_per_micro_batch`), and see what "
+            "else runs on the machines."
+        )
     waits = {
         name: getattr(case.bottleneck.shares, name) for name in ("data", "network", "straggler")
     }

@@ -3,10 +3,11 @@
 from typing import Any
 
 from unisono.diagnose.case import Case
+from unisono.diagnose.exchanged import arithmetic, expected_bytes
+from unisono.diagnose.link_use import LinkUse, link_uses, slowest
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
 from unisono.diagnose.words import listing, percent, rounded
-from unisono.physics.ring import ring_bytes
 from unisono.units import amount_of_bytes, duration
 
 MUCH = 0.30
@@ -37,31 +38,26 @@ def answer_network(case: Case) -> Answer:
     return _loopback(case) if len(case.run.hosts) == 1 else _between_hosts(case)
 
 
-def expected_bytes(case: Case) -> int:
-    """Return what each process sends, and receives, in one update by the ring formula."""
-    return ring_bytes(case.parameters, case.size)
-
-
-def arithmetic(case: Case) -> str:
-    """Write the ring formula with the numbers of this run."""
-    ranks = case.size
-    return (
-        f"2 · ({ranks} − 1)/{ranks} · 4 bytes · {case.parameters:,} parameters = "
-        f"{amount_of_bytes(expected_bytes(case))} an update, each way"
-    )
-
-
 def _values(case: Case) -> dict[str, Any]:
     rows = case.ledger.rows
     step = sum(row.seconds for row in rows)
     return {
         "processes": case.size,
         "hosts": list(case.run.hosts),
-        "interface": None,
-        "link_mbit_per_s": None,
         "expected_bytes_per_step": expected_bytes(case),
-        "measured_bytes_per_step": None,
         "share_of_step": rounded(sum(row.wire for row in rows) / step) if step > 0 else None,
+        **_measured(slowest(link_uses(case))),
+    }
+
+
+def _measured(use: LinkUse | None) -> dict[str, Any]:
+    """Return what was sampled on the machine with the slowest way to another."""
+    return {
+        "interface": use.interface if use else None,
+        "link_mbit_per_s": rounded(use.mbit_per_s, 1) if use else None,
+        "nominal_mbit_per_s": (use.nominal_mbit_per_s or None) if use else None,
+        "measured_bytes_per_step": round(use.bytes.more) if use else None,
+        "foreign_bytes_per_step": round(use.foreign) if use else None,
     }
 
 
@@ -119,10 +115,22 @@ def _between_hosts(case: Case) -> Answer:
     return reply(
         "network",
         "bottleneck" if guilty else "not_bottleneck",
-        f"{'Yes' if guilty else 'No'}: {cost}; {NOT_SAMPLED}.",
+        f"{'Yes' if guilty else 'No'}: {cost}{_seen(case)}.",
         values=_values(case),
         evidence=_evidence(case),
         advice=_advice(case) if guilty else "",
+    )
+
+
+def _seen(case: Case) -> str:
+    use = slowest(link_uses(case))
+    if use is None:
+        return f"; {NOT_SAMPLED}"
+    needed = amount_of_bytes(expected_bytes(case))
+    return (
+        f". On {use.node.host}, {use.interface} carried {amount_of_bytes(use.bytes.more)} an "
+        f"update each way, of which the exchange needs {needed}; "
+        f"while there was something to send, {use.mbit_per_s:.0f} Mbit/s went through"
     )
 
 
@@ -135,6 +143,9 @@ def _evidence(case: Case) -> list[str]:
         f"exchange that the backward pass did not hide: {duration(wire)} of "
         f"{duration(case.ledger.mean_step)} an update (the process that waited least)",
     ]
+    uses = link_uses(case)
+    if uses:
+        return lines + [line for use in uses for line in use.lines(expected_bytes(case))]
     if wire > 0:
         most, least = (8e-6 * expected_bytes(case) / t for t in (wire, wire + backward))
         lines.append(
@@ -151,7 +162,7 @@ def _advice(case: Case) -> str:
     if case.bottleneck.cause == "network" and without is not None:
         gain = f"Without it an update would take {duration(without)}. "
     return (
-        f"{gain}Measure the link between the machines; make updates larger "
+        f"{gain}Make updates larger "
         "(`batching.tokens_per_update`) so that they are exchanged less often; and compare "
         "with one machine alone, which may be faster."
     )

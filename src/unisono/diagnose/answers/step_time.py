@@ -12,11 +12,13 @@ from unisono.units import duration
 
 NAMES = {
     "data": "waiting for data",
+    "copy": "copying batches to the device",
     "forward": "forward",
     "backward": "backward",
     "exchange": "exchange not hidden by backward",
     "agree": "agreeing on the outcome",
     "optimizer": "optimizer",
+    "recording": "writing down and showing the update before",
     "other": "other",
 }
 

@@ -2,9 +2,10 @@
 
 from statistics import fmean
 
-from unisono.diagnose.answers.network import arithmetic, expected_bytes
 from unisono.diagnose.case import Case
 from unisono.diagnose.curve import correlated
+from unisono.diagnose.exchanged import arithmetic, expected_bytes
+from unisono.diagnose.link_use import link_uses, slowest
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
 from unisono.diagnose.words import percent, rounded
@@ -51,6 +52,7 @@ def _answered(case: Case) -> Answer:
     wire, waiting = fmean(row.wire for row in rows), fmean(row.waiting for row in rows)
     related = correlated([row.seconds for row in rows], [row.wire for row in rows])
     mean = case.ledger.mean_step
+    use = slowest(link_uses(case))
     where = "over the network" if len(case.run.hosts) > 1 else "inside one machine"
     return reply(
         "step_vs_network",
@@ -66,13 +68,13 @@ def _answered(case: Case) -> Answer:
             "waiting_seconds": rounded(waiting, 6),
             "correlation": rounded(related, 3),
             "expected_bytes_per_step": expected_bytes(case),
-            "measured_bytes_per_step": None,
+            "measured_bytes_per_step": round(use.bytes.more) if use else None,
         },
         evidence=[
             "time on the wire is that of the process that waited least; what the others "
             "waited beyond that, they waited for it",
             arithmetic(case),
-            NOT_SAMPLED,
+            *(use.lines(expected_bytes(case)) if use else [NOT_SAMPLED]),
         ],
     )
 

@@ -1,0 +1,153 @@
+"""How busy the machines were while updates were made: cores, memory, GPUs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from unisono.diagnose.counted import counter_of, during, stretches_of
+from unisono.records.events import Started
+from unisono.records.machines import MachineLog
+from unisono.records.sampled import Gpu, Sampled
+from unisono.records.view import RunView
+
+LEAST_SAMPLES, LEAST_SECONDS = 3, 2.0
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """Means over the training of one GPU; None is not known."""
+
+    host: str
+    index: int
+    utilisation: float | None
+    watts: float | None
+    limit_watts: float | None
+    memory_share: float | None
+    throttled: dict[str, float]
+
+    @property
+    def power_share(self) -> float | None:
+        """Return the power it drew as a share of what it may draw."""
+        if self.watts is None or not self.limit_watts:
+            return None
+        return self.watts / self.limit_watts
+
+
+@dataclass(frozen=True)
+class Load:
+    """One machine: `busy`, `own` and `foreign` are cores, `threads` those the run wants.
+
+    `steal` and `disk_wait` are shares of the time of all cores, `held_back` seconds a second
+    for which a quota did; `memory` is the highest share of the limit.
+    """
+
+    rank: int
+    host: str
+    seconds: float
+    cores: int
+    threads: int
+    busy: float
+    own: float
+    steal: float
+    disk_wait: float
+    held_back: float
+    memory: float
+    memory_limit: int
+    own_memory: int
+    gpus: tuple[GpuUse, ...] = ()
+
+    @property
+    def foreign(self) -> float:
+        """Return the cores that other programs used."""
+        return max(0.0, self.busy - self.own)
+
+    @property
+    def own_share(self) -> float:
+        """Return the share of the run's threads that computed, of those that have a core."""
+        return self.own / max(1, min(self.threads, self.cores))
+
+
+def loads_of(run: RunView) -> tuple[Load, ...]:
+    """Return the machines of the last start that were sampled for long enough."""
+    loads = (_load(run, rank, log) for rank, log in run.machines.items())
+    return tuple(load for load in loads if load is not None)
+
+
+def _load(run: RunView, rank: int, log: MachineLog) -> Load | None:
+    start = next((start for start in run.last_starts if start.rank == rank), None)
+    if start is None or not log.machines:
+        return None
+    samples = [sample for sample in log.samples if sample.time >= log.machines[-1].time]
+    steps = [step for step in run.ranks.get(rank, ()) if step.time >= start.time]
+    stretches = stretches_of(steps, samples)
+    within = [sample for sample in during(samples, stretches) if sample.seconds > 0]
+    seconds = sum(stretch.seconds for stretch in stretches)
+    if len(within) < LEAST_SAMPLES or seconds < LEAST_SECONDS:
+        return None
+    here = [s for s in run.last_starts if s.host == start.host]
+    rise = {
+        name: counter.over(stretches) / seconds
+        for name in ("own_cpu", "held_back")
+        if (counter := counter_of(samples, lambda s, n=name: float(getattr(s, n))))  # type: ignore[misc]
+    }
+    fullest = max(samples, key=_memory_share)
+    return Load(
+        rank=rank,
+        host=start.host,
+        seconds=seconds,
+        cores=log.machines[-1].cores,
+        threads=sum(s.threads for s in here if s.device == "cpu"),
+        busy=_mean(within, [sum(s.cores) for s in within]),
+        own=rise.get("own_cpu", 0.0),
+        steal=_mean(within, [s.steal for s in within]),
+        disk_wait=_mean(within, [s.disk_wait for s in within]),
+        held_back=rise.get("held_back", 0.0),
+        memory=_memory_share(fullest),
+        memory_limit=fullest.memory_limit,
+        own_memory=fullest.own_memory,
+        gpus=tuple(_gpus(here, within)),
+    )
+
+
+def _memory_share(sample: Sampled) -> float:
+    return sample.memory_used / sample.memory_limit if sample.memory_limit else 0.0
+
+
+def _mean(samples: Sequence[Sampled], values: Sequence[float]) -> float:
+    total = sum(sample.seconds for sample in samples)
+    weighted = (s.seconds * value for s, value in zip(samples, values, strict=True))
+    return sum(weighted) / total if total > 0 else 0.0
+
+
+def _gpus(here: Sequence[Started], samples: Sequence[Sampled]) -> Iterable[GpuUse]:
+    seen = sorted({gpu.index for sample in samples for gpu in sample.gpus})
+    wanted = {_index(start.device) for start in here if start.device.startswith("cuda")}
+    for index in [i for i in seen if i in wanted]:
+        looks = [gpu for sample in samples for gpu in sample.gpus if gpu.index == index]
+        yield _gpu(here[0].host, index, looks)
+
+
+def _index(device: str) -> int:
+    number = device.partition(":")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def _gpu(host: str, index: int, looks: Sequence[Gpu]) -> GpuUse:
+    full = [g.memory_used / g.memory_total for g in looks if g.memory_used and g.memory_total]
+    reasons = {reason for gpu in looks for reason in gpu.throttled}
+    return GpuUse(
+        host=host,
+        index=index,
+        utilisation=_known([gpu.utilisation for gpu in looks]),
+        watts=_known([gpu.watts for gpu in looks]),
+        limit_watts=_known([gpu.limit_watts for gpu in looks]),
+        memory_share=max(full, default=None),
+        throttled={
+            r: sum(r in g.throttled for g in looks) / len(looks) for r in sorted(reasons)
+        },
+    )
+
+
+def _known(values: Sequence[float | None]) -> float | None:
+    there = [value for value in values if value is not None]
+    return fmean(there) if there else None

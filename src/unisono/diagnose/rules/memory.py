@@ -1,0 +1,48 @@
+"""A machine or a GPU is nearly out of memory."""
+
+from dataclasses import dataclass
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.load import Load, loads_of
+from unisono.diagnose.report import Finding
+from unisono.diagnose.words import percent
+from unisono.units import amount_of_bytes
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory came near its limit; for GPUs nearer, for torch keeps what it once had."""
+
+    share: float = 0.92
+    gpu_share: float = 0.97
+
+    def __call__(self, case: Case) -> tuple[Finding, ...]:
+        loads = loads_of(case.run)
+        machines = [_machine(load) for load in loads if load.memory >= self.share]
+        gpus = [
+            Finding(
+                id="memory",
+                severity="info",
+                summary=f"GPU {gpu.index} of {gpu.host} filled {percent(gpu.memory_share)} of "
+                "its memory.",
+                evidence=("a longer batch than any so far may not fit",),
+                advice="Lower `batching.tokens_per_micro_batch`; the update stays the same.",
+            )
+            for load in loads
+            for gpu in load.gpus
+            if gpu.memory_share is not None and gpu.memory_share >= self.gpu_share
+        ]
+        return (*machines, *gpus)
+
+
+def _machine(load: Load) -> Finding:
+    return Finding(
+        id="memory",
+        severity="warning",
+        summary=f"{load.host} used up to {percent(load.memory)} of its "
+        f"{amount_of_bytes(load.memory_limit)} of memory.",
+        evidence=(f"the run's own processes had {amount_of_bytes(load.own_memory)}",),
+        advice="A process that asks for more is killed. Lower "
+        "`batching.tokens_per_micro_batch`, start fewer workers on it, or end what else runs "
+        "there.",
+    )

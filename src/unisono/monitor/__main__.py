@@ -1,0 +1,94 @@
+"""`python -m unisono.monitor`: samples its machine until the worker that started it is gone."""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from unisono.jsonl import LineWriter
+from unisono.monitor.orders import Orders
+from unisono.monitor.pace import MOST_BYTES, next_look
+from unisono.monitor.sampler import Sampler
+from unisono.records.events import Warned
+from unisono.records.layout import RunDirectory
+from unisono.records.sampled import SamplerEvent, to_line
+
+EARS = 0
+GENTLE = 5  # what the training needs, it gets first
+
+
+def main() -> None:
+    """Sample as the worker says on standard input, until that ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # it ends with its worker, not before
+    os.nice(GENTLE)
+    try:
+        orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
+    except msgspec.DecodeError:
+        sys.exit("started by hand? It is told on its standard input what to do")
+    try:
+        diary = Diary(orders)
+    except OSError as error:
+        sys.exit(f"warning: this machine is not sampled: {error}")
+    diary.keep()
+
+
+class Diary:
+    """The file of samples, and the one who keeps it."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        path = RunDirectory(Path(orders.run)).monitor(orders.rank)
+        self._lines = LineWriter(path)
+        self._bytes = path.stat().st_size
+        self._said: set[str] = set()
+
+    def keep(self) -> None:
+        """Look until the worker is gone, and once more then."""
+        orders, began = self._orders, time.monotonic()
+        sampler = Sampler(orders.rank, orders.pids, orders.every)
+        self._try(sampler.introduce)
+        last = began
+        while self._bytes < MOST_BYTES:
+            self._try(sampler.look)
+            if not _worker_is_there(next_look(last, orders.every, began, time.monotonic())):
+                self._try(sampler.look)
+                return
+            last = time.monotonic()
+        self._warn(f"the file of samples has {MOST_BYTES >> 20} MiB: no more are taken")
+
+    def _try(self, look: Callable[[], SamplerEvent]) -> None:
+        # Whatever is odd about this machine, the training goes on, and so do we.
+        try:
+            self._write(look())
+        except Exception as error:  # noqa: BLE001
+            self._warn(f"the machine could not be sampled: {type(error).__name__}: {error}")
+
+    def _write(self, event: SamplerEvent) -> None:
+        line = to_line(event)
+        self._lines.write(line)
+        self._bytes += len(line) + 1
+
+    def _warn(self, message: str) -> None:
+        if message in self._said:
+            return
+        self._said.add(message)
+        try:
+            self._write(Warned(time=time.time(), step=0, message=message))
+        except OSError:  # a full disk: the checkpoints will say so
+            return
+
+
+def _worker_is_there(until: float) -> bool:
+    """Wait until then; return whether the worker still holds our standard input open."""
+    ready, _, _ = select.select([EARS], [], [], max(0.0, until - time.monotonic()))
+    return not ready or bool(os.read(EARS, 1))
+
+
+if __name__ == "__main__":
+    main()

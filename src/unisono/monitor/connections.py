@@ -1,0 +1,165 @@
+"""What the run's own TCP connections have carried, as the kernel counts it. Linux only.
+
+The counters of an interface do not say whose bytes they are. Those of a connection do, and they
+say for how long it had something to send: bytes over that time is the rate of the way.
+"""
+
+import os
+import socket
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from unisono.records.sampled import Peer
+
+# linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h
+NETLINK_SOCK_DIAG, BY_FAMILY, DUMP = 4, 20, 0x301
+DONE, FAILURE = 3, 2
+TCP_INFO, ESTABLISHED = 2, 1 << 1
+HEADER, REQUEST = struct.Struct("=IHHII"), struct.Struct("=BBBxI48x")
+# inet_diag_msg: family, ports, addresses and the number of the socket.
+ENTRY, ATTRIBUTE = struct.Struct("=B3x4x16s16s12x16xI"), struct.Struct("=HH")
+# tcp_info: where its members are; an older kernel has fewer of them.
+RETRANSMITTED, ACKNOWLEDGED, SMALLEST_RTT, BUSY = 100, 120, 148, 168
+SECONDS = 1e-6
+ANSWER_BYTES, ANSWER_SECONDS = 1 << 16, 1.0
+
+
+@dataclass(frozen=True)
+class Connection:
+    """One connection: bytes, and the seconds for which there was something to send.
+
+    Time in which the other side took nothing in is not among them.
+    """
+
+    inode: int
+    address: str
+    sent: int = 0
+    received: int = 0
+    busy: float = 0.0
+    retransmitted: int = 0
+    rtt: float = 0.0
+
+
+@dataclass
+class Connections:
+    """The connections of some processes to each other address."""
+
+    pids: Sequence[int]
+    _ours: set[int] = field(default_factory=set)
+    _others: set[int] = field(default_factory=set)
+    _known: dict[int, Connection] = field(default_factory=dict)
+
+    def look(self) -> dict[str, Peer]:
+        """Return what went to and came from each address; closed connections still count."""
+        try:
+            found = list(established())
+        except OSError:  # another system, or not allowed
+            return {}
+        self._tell_apart({one.inode for one in found})
+        self._known |= {one.inode: one for one in found if one.inode in self._ours}
+        addresses = {one.address for one in self._known.values()}
+        return {address: self._peer(address) for address in sorted(addresses)}
+
+    def _tell_apart(self, inodes: set[int]) -> None:
+        # Whose a connection is costs more to find out than what it carried: only once.
+        self._others &= inodes
+        if inodes - self._ours - self._others:
+            self._ours = {inode for pid in self.pids for inode in sockets_of(pid)}
+            self._others = inodes - self._ours
+
+    def _peer(self, address: str) -> Peer:
+        ways = [one for one in self._known.values() if one.address == address]
+        most = max(ways, key=lambda one: one.sent)
+        rtts = [one.rtt for one in ways if one.rtt]
+        return Peer(
+            sent=sum(one.sent for one in ways),
+            received=sum(one.received for one in ways),
+            busy=round(most.busy, 3),
+            busiest_sent=most.sent,
+            retransmitted=sum(one.retransmitted for one in ways),
+            rtt=round(min(rtts), 6) if rtts else 0.0,
+        )
+
+
+def sockets_of(pid: int) -> Iterator[int]:
+    """Yield the numbers of the sockets that a process has open."""
+    directory = f"/proc/{pid}/fd"
+    with suppress(OSError):
+        for name in os.listdir(directory):  # noqa: PTH208  a path for each would cost more
+            with suppress(OSError):
+                target = os.readlink(f"{directory}/{name}")  # noqa: PTH115  likewise
+                if target.startswith("socket:["):
+                    yield int(target[8:-1])
+
+
+def established() -> Iterator[Connection]:
+    """Yield every TCP connection of this machine's network."""
+    family = getattr(socket, "AF_NETLINK", None)
+    if family is None:
+        raise OSError("this system has no netlink")
+    with socket.socket(family, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as asked:
+        asked.settimeout(ANSWER_SECONDS)
+        for number in (socket.AF_INET, socket.AF_INET6):
+            request = REQUEST.pack(number, socket.IPPROTO_TCP, 1 << (TCP_INFO - 1), ESTABLISHED)
+            head = HEADER.pack(HEADER.size + len(request), BY_FAMILY, DUMP, 1, 0)
+            asked.send(head + request)
+            yield from _answers(asked)
+
+
+def _answers(asked: socket.socket) -> Iterator[Connection]:
+    while True:
+        for kind, body in _messages(asked.recv(ANSWER_BYTES)):
+            if kind == DONE:
+                return
+            if kind == FAILURE:
+                raise OSError("the kernel does not tell about connections")
+            yield connection_of(body)
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    while len(data) >= HEADER.size:
+        length, kind, *_ = HEADER.unpack_from(data)
+        if length < HEADER.size:
+            return
+        yield kind, data[HEADER.size : length]
+        data = data[_aligned(length) :]
+
+
+def connection_of(body: bytes) -> Connection:
+    """Return what one message of the kernel says."""
+    family, _, remote, inode = ENTRY.unpack_from(body)
+    size = 4 if family == socket.AF_INET else 16
+    address = socket.inet_ntop(family, remote[:size])
+    info = next((v for k, v in _attributes(body[ENTRY.size :]) if k == TCP_INFO), b"")
+    sent, received = _numbers(info, ACKNOWLEDGED, "=QQ")
+    busy, held_up = _numbers(info, BUSY, "=QQ")
+    return Connection(
+        inode=inode,
+        address=address.removeprefix("::ffff:"),
+        sent=sent,
+        received=received,
+        busy=max(0, busy - held_up) * SECONDS,
+        retransmitted=next(iter(_numbers(info, RETRANSMITTED, "=I"))),
+        rtt=next(iter(_numbers(info, SMALLEST_RTT, "=I"))) * SECONDS,
+    )
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    while len(data) >= ATTRIBUTE.size:
+        length, kind = ATTRIBUTE.unpack_from(data)
+        if length < ATTRIBUTE.size:
+            return
+        yield kind, data[ATTRIBUTE.size : length]
+        data = data[_aligned(length) :]
+
+
+def _numbers(info: bytes, place: int, form: str) -> Iterable[int]:
+    if len(info) < place + struct.calcsize(form):
+        return (0,) * (len(form) - 1)
+    return struct.unpack_from(form, info, place)
+
+
+def _aligned(length: int) -> int:
+    return (length + 3) & ~3

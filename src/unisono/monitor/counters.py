@@ -1,0 +1,115 @@
+"""The kernel's counters of this machine and of the processes of the run, read at once."""
+
+import ipaddress
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from unisono.records.sampled import Link, Traffic
+
+# A host of containers has hundreds of virtual interfaces; the busiest will do.
+MOST_INTERFACES = 32
+FAMILIES = socket.AF_INET, socket.AF_INET6
+
+
+@dataclass(frozen=True)
+class CoreTimes:
+    """Seconds of one core since the machine was started."""
+
+    busy: float
+    steal: float
+    disk_wait: float
+    total: float
+
+
+def traffic() -> dict[str, Traffic]:
+    """Return what every interface has carried that has carried anything."""
+    found = {
+        name: Traffic(
+            received=io.bytes_recv,
+            sent=io.bytes_sent,
+            errors=io.errin + io.errout,
+            drops=io.dropin + io.dropout,
+        )
+        for name, io in psutil.net_io_counters(pernic=True).items()
+        if io.bytes_recv or io.bytes_sent
+    }
+    busiest = sorted(found, key=lambda name: -found[name].received - found[name].sent)
+    return {name: found[name] for name in busiest[:MOST_INTERFACES]}
+
+
+def links() -> dict[str, Link]:
+    """Return how every interface is set up that has an address or is up."""
+    addresses = psutil.net_if_addrs()
+    return {
+        name: Link(
+            up=stats.isup,
+            mbit_per_s=max(0, stats.speed),
+            addresses=[
+                _with_prefix(a) for a in addresses.get(name, []) if a.family in FAMILIES
+            ],
+        )
+        for name, stats in psutil.net_if_stats().items()
+        if stats.isup
+    }
+
+
+def _with_prefix(entry: Any) -> str:
+    """Write an address with the length of its network: 10.0.0.1/24."""
+    address = str(entry.address).partition("%")[0]
+    if not entry.netmask:
+        return address
+    return f"{address}/{int(ipaddress.ip_address(entry.netmask)).bit_count()}"
+
+
+def core_times() -> list[CoreTimes]:
+    """Return the seconds of every core."""
+    return [_core(times) for times in psutil.cpu_times(percpu=True)]
+
+
+def _core(times: object) -> CoreTimes:
+    # A guest's time is within `user`; not every system has all of these.
+    names = ("user", "nice", "system", "irq", "softirq")
+    busy = sum(getattr(times, name, 0.0) for name in names)
+    steal, disk = getattr(times, "steal", 0.0), getattr(times, "iowait", 0.0)
+    return CoreTimes(busy, steal, disk, busy + steal + disk + getattr(times, "idle", 0.0))
+
+
+def memory() -> tuple[int, int]:
+    """Return the bytes of memory that are used and that there are."""
+    found = psutil.virtual_memory()
+    return found.total - found.available, found.total
+
+
+def disk() -> tuple[int, int]:
+    """Return the bytes that were read from and written to the disks; 0 if there are none."""
+    found = psutil.disk_io_counters()
+    return (found.read_bytes, found.write_bytes) if found is not None else (0, 0)
+
+
+class Processes:
+    """The processes of the run on this machine."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._seconds = dict.fromkeys(pids, 0.0)
+        self._processes: list[psutil.Process] = []
+        for pid in pids:
+            with suppress(psutil.Error):
+                self._processes.append(psutil.Process(pid))
+
+    def look(self) -> tuple[float, int]:
+        """Return their CPU seconds so far, and the bytes they have in memory now.
+
+        One that has ended keeps its seconds; `psutil` never mistakes a later one for it.
+        """
+        resident = 0
+        for process in self._processes:
+            with suppress(psutil.Error), process.oneshot():
+                times = process.cpu_times()
+                self._seconds[process.pid] = times.user + times.system
+                resident += process.memory_info().rss
+        return sum(self._seconds.values()), resident

@@ -1,0 +1,85 @@
+"""NVIDIA GPUs through NVML. Without the library or a device there is nothing to tell."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from types import ModuleType
+from typing import Any, TypeVar
+
+from unisono.records.sampled import Gpu
+
+try:
+    import pynvml
+except ImportError:  # pragma: no cover  it is a dependency, but need not be there
+    pynvml = None
+
+T = TypeVar("T")
+
+# Bits of NVML's "clocks event reasons", which have had two names; an idle GPU is none of them.
+REASONS = {
+    0x2: "application clocks",
+    0x4: "power limit",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "heat",
+    0x40: "hardware heat",
+    0x80: "power brake",
+    0x100: "display clocks",
+}
+
+
+class Gpus:
+    """The GPUs of this machine; none if NVML or they are missing."""
+
+    def __init__(self, nvml: ModuleType | Any | None = pynvml) -> None:
+        """Open NVML; `nvml` is anything that speaks like it."""
+        self._nvml, self._handles = nvml, []
+        if nvml is None:
+            return
+        with suppress(nvml.NVMLError):
+            nvml.nvmlInit()
+            count = nvml.nvmlDeviceGetCount()
+            self._handles = [nvml.nvmlDeviceGetHandleByIndex(number) for number in range(count)]
+
+    def names(self) -> list[str]:
+        """Return what the devices are called."""
+        return [str(self._ask("nvmlDeviceGetName", handle) or "") for handle in self._handles]
+
+    def look(self) -> list[Gpu]:
+        """Return how each of them is doing; what a device does not tell is left out."""
+        return [self._one(number, handle) for number, handle in enumerate(self._handles)]
+
+    def _one(self, index: int, handle: Any) -> Gpu:
+        rates = self._ask("nvmlDeviceGetUtilizationRates", handle)
+        memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
+        clock = getattr(self._nvml, "NVML_CLOCK_SM", 1)
+        return Gpu(
+            index=index,
+            utilisation=None if rates is None else rates.gpu / 100,
+            watts=_thousandth(self._ask("nvmlDeviceGetPowerUsage", handle)),
+            limit_watts=_thousandth(self._ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
+            mhz=self._ask("nvmlDeviceGetClockInfo", handle, clock),
+            most_mhz=self._ask("nvmlDeviceGetMaxClockInfo", handle, clock),
+            memory_used=None if memory is None else memory.used,
+            memory_total=None if memory is None else memory.total,
+            throttled=self._reasons(handle),
+        )
+
+    def _reasons(self, handle: Any) -> list[str]:
+        bits = self._ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
+        if bits is None:
+            bits = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+        return [name for bit, name in REASONS.items() if (bits or 0) & bit]
+
+    def _ask(self, function: str, *arguments: Any) -> Any:
+        """Return the answer to a question that this device, or this library, may not know."""
+        question: Callable[..., Any] | None = getattr(self._nvml, function, None)
+        if question is None or self._nvml is None:
+            return None
+        try:
+            return question(*arguments)
+        except self._nvml.NVMLError:
+            return None
+
+
+def _thousandth(value: int | None) -> float | None:
+    return None if value is None else value / 1000

@@ -1,0 +1,15 @@
+"""What a worker tells the sampler of its machine."""
+
+import msgspec
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """Sample for the run in directory `run`, whose processes here are `pids`.
+
+    `rank` is that of the worker that started the sampler, `every` the seconds between looks.
+    """
+
+    run: str
+    rank: int
+    pids: tuple[int, ...]
+    every: float

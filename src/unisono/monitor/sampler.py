@@ -1,0 +1,80 @@
+"""Looks at this machine, again and again, and remembers what it needs for shares."""
+
+import os
+import platform
+import time
+from collections.abc import Sequence
+
+from unisono.monitor import counters
+from unisono.monitor.connections import Connections
+from unisono.monitor.control_group import ControlGroup
+from unisono.monitor.counters import CoreTimes, Processes
+from unisono.monitor.gpus import Gpus
+from unisono.records.sampled import Machine, Sampled
+
+DIGITS = 3
+
+
+class Sampler:
+    """The looks of one process at its machine."""
+
+    def __init__(self, rank: int, pids: Sequence[int], every: float) -> None:
+        self._rank, self._pids, self._every = rank, list(pids), every
+        self._processes, self._group, self._gpus = Processes(pids), ControlGroup(), Gpus()
+        self._connections = Connections(self._pids)
+        self._cores: list[CoreTimes] = []
+        self._last = 0.0
+
+    def introduce(self) -> Machine:
+        """Return what does not change while the run goes on."""
+        return Machine(
+            time=time.time(),
+            rank=self._rank,
+            host=platform.node(),
+            pids=self._pids,
+            cores=os.cpu_count() or 1,
+            memory=counters.memory()[1],
+            every=self._every,
+            interfaces=counters.links(),
+            gpus=self._gpus.names(),
+        )
+
+    def look(self) -> Sampled:
+        """Return how the machine is doing now."""
+        now, cores = time.monotonic(), counters.core_times()
+        seconds = now - self._last if self._last else 0.0
+        before, self._cores, self._last = self._cores, cores, now
+        pairs = list(zip(before, cores, strict=False))
+        used, total = counters.memory()
+        limits = self._group.look()
+        if 0 < limits.memory < total:
+            used, total = limits.memory_used, limits.memory
+        read, written = counters.disk()
+        own_cpu, own_memory = self._processes.look()
+        return Sampled(
+            time=time.time(),
+            seconds=round(seconds, DIGITS),
+            interfaces=counters.traffic(),
+            peers=self._connections.look(),
+            cores=[_share(a.busy, b.busy, a, b) for a, b in pairs],
+            steal=_mean([_share(a.steal, b.steal, a, b) for a, b in pairs]),
+            disk_wait=_mean([_share(a.disk_wait, b.disk_wait, a, b) for a, b in pairs]),
+            memory_used=used,
+            memory_limit=total,
+            disk_read=read,
+            disk_written=written,
+            own_cpu=round(own_cpu, DIGITS),
+            own_memory=own_memory,
+            held_back=round(limits.held_back, DIGITS),
+            sampler_cpu=round(time.process_time(), DIGITS),
+            gpus=self._gpus.look(),
+        )
+
+
+def _share(before: float, after: float, first: CoreTimes, second: CoreTimes) -> float:
+    passed = second.total - first.total
+    return round(min(1.0, max(0.0, (after - before) / passed)), DIGITS) if passed > 0 else 0.0
+
+
+def _mean(shares: list[float]) -> float:
+    return round(sum(shares) / len(shares), DIGITS) if shares else 0.0

@@ -1,0 +1,73 @@
+"""The worker's side: starts the sampler of its machine, and lets it go."""
+
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from unisono.jsonl import LineWriter
+from unisono.monitor.orders import Orders
+from unisono.records.events import Warned
+from unisono.records.layout import RunDirectory
+from unisono.records.sampled import to_line
+
+COMMAND = (sys.executable, "-m", "unisono.monitor")
+LAST_LOOK_SECONDS = 3.0
+
+
+class Sampling:
+    """A sampler that is there from entering to leaving the `with` block.
+
+    Without orders there is none. One that cannot be started is not missed by the training.
+    """
+
+    def __init__(self, orders: Orders | None) -> None:
+        self._orders = orders
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Sampling":
+        if self._orders is not None:
+            try:
+                self._start(self._orders)
+            except OSError as error:
+                self._warn(self._orders, error)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._process is None or self._process.stdin is None:
+            return
+        with suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(LAST_LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self, orders: Orders) -> None:
+        self._process = subprocess.Popen(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            # What kills the worker's group, or is typed at its terminal, is not for it.
+            start_new_session=True,
+            bufsize=0,
+        )
+        if self._process.stdin is not None:
+            self._process.stdin.write(msgspec.json.encode(orders) + b"\n")
+
+    def _warn(self, orders: Orders, error: OSError) -> None:
+        message = f"the sampler of this machine did not start: {error}"
+        with suppress(OSError):
+            lines = LineWriter(RunDirectory(Path(orders.run)).monitor(orders.rank))
+            lines.write(to_line(Warned(time=time.time(), step=0, message=message)))
+            lines.close()

@@ -1,0 +1,123 @@
+"""What the sampler of a machine writes down: `monitor/rank-0000.jsonl`, events of its own.
+
+Counters only ever rise, as the kernel keeps them: two samples, however far apart, tell what
+happened between them. Shares are those of the time since the sample before. What a machine
+cannot tell is not in its events.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from unisono.records.events import Event, Warned
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An interface as it is set up: 0 Mbit/s where the kernel does not know its rate."""
+
+    up: bool = True
+    mbit_per_s: int = 0
+    addresses: list[str] = []
+
+
+class Machine(Event, frozen=True, kw_only=True, tag="machine"):
+    """A sampler started on a machine, for the processes `pids` of the run.
+
+    `rank` is the first of them. `gpus` are the names of its devices.
+    """
+
+    rank: int
+    host: str
+    pids: list[int]
+    cores: int
+    memory: int
+    every: float
+    interfaces: dict[str, Link] = {}
+    gpus: list[str] = []
+
+
+class Traffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an interface has carried since the machine was started; bytes and packets."""
+
+    received: int = 0
+    sent: int = 0
+    errors: int = 0
+    drops: int = 0
+
+
+class Peer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the run's processes here have exchanged with one address over TCP.
+
+    `busy` are the seconds for which the connection that sent most, `busiest_sent` bytes, had
+    something to send that the other side was ready to take; `rtt` is the shortest way there
+    and back that was seen, in seconds; `retransmitted` counts packets.
+    """
+
+    sent: int = 0
+    received: int = 0
+    busy: float = 0.0
+    busiest_sent: int = 0
+    retransmitted: int = 0
+    rtt: float = 0.0
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A GPU at the moment of the sample. `throttled` says what holds its clock down."""
+
+    index: int
+    utilisation: float | None = None
+    watts: float | None = None
+    limit_watts: float | None = None
+    mhz: int | None = None
+    most_mhz: int | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    throttled: list[str] = []
+
+
+class Sampled(Event, frozen=True, kw_only=True, tag="sampled", omit_defaults=True):
+    """One look at a machine.
+
+    `seconds` have passed since the look before; 0 is the first. `cores` are the shares for
+    which each core was busy, `steal` the share of all cores' time that other guests of the
+    same host had. Counters: `interfaces`, `peers` (the run's own connections), `disk_read`,
+    `disk_written`, `own_cpu` (seconds of the run's processes on this machine), `held_back`
+    (seconds for which a CPU quota did), and `sampler_cpu` (what all this costs).
+    `memory_limit` is that of the container if there is one.
+    """
+
+    seconds: float = 0.0
+    interfaces: dict[str, Traffic] = {}
+    peers: dict[str, Peer] = {}
+    cores: list[float] = []
+    steal: float = 0.0
+    disk_wait: float = 0.0
+    memory_used: int = 0
+    memory_limit: int = 0
+    disk_read: int = 0
+    disk_written: int = 0
+    own_cpu: float = 0.0
+    own_memory: int = 0
+    held_back: float = 0.0
+    sampler_cpu: float = 0.0
+    gpus: list[Gpu] = []
+
+
+SamplerEvent = Machine | Sampled | Warned
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(SamplerEvent)
+
+
+def to_line(event: SamplerEvent) -> bytes:
+    """Return `event` as a line of JSON, without the line break."""
+    return _encoder.encode(event)
+
+
+def from_lines(lines: Iterable[bytes]) -> Iterator[SamplerEvent]:
+    """Yield the events in `lines`, passing over what is torn or of a newer version."""
+    for line in lines:
+        try:
+            yield _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue

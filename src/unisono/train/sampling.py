@@ -1,0 +1,34 @@
+"""Which process of a machine starts its sampler, and for whom."""
+
+import os
+
+import msgspec
+
+from unisono.comm.protocol import Comm
+from unisono.config.settings import Settings
+from unisono.monitor.orders import Orders
+from unisono.monitor.worker import Sampling
+from unisono.units import seconds_of
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """Where a process is."""
+
+    host: str
+    pid: int
+
+
+def sampling(comm: Comm, settings: Settings) -> Sampling:
+    """Return the sampling of this machine. All processes call this together."""
+    if not settings.monitor.on:
+        return Sampling(None)
+    me = _Place(os.uname().nodename, os.getpid())
+    places = [
+        msgspec.json.decode(row, type=_Place)
+        for row in comm.gather_bytes(msgspec.json.encode(me))
+    ]
+    if comm.world.local_rank != 0:
+        return Sampling(None)
+    here = tuple(place.pid for place in places if place.host == me.host)
+    every = seconds_of(settings.monitor.every)
+    return Sampling(Orders(run=settings.run, rank=comm.world.rank, pids=here, every=every))

@@ -1,0 +1,238 @@
+"""What the samples of the machines add to the answers on devices and network."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from diagnose.made_runs import healthy_run, now, start, team
+from diagnose.made_samples import (
+    HEADERS,
+    NEEDED,
+    carried,
+    gpu,
+    machine,
+    pair,
+    sampled,
+    samples,
+    uneven,
+)
+from unisono.diagnose.changes import Change, find_drop
+from unisono.diagnose.counted import Counter, counter_of, stretches_of
+from unisono.diagnose.diagnosis import diagnose
+from unisono.diagnose.ledger import keep_ledger
+from unisono.diagnose.sessions import sessions_of
+from unisono.records.machines import MachineLog
+from unisono.records.sampled import Sampled
+
+
+def answer(run, name):
+    return diagnose(run, now()).answer(name)
+
+
+# --- counters and updates ---------------------------------------------------------------
+
+
+def test_a_counter_rises_evenly_between_two_readings_and_goes_on_after_a_reset():
+    read = [Sampled(time=t, disk_read=n) for t, n in [(0, 10), (2, 30), (3, 5), (4, 9)]]
+    counter = counter_of(read, lambda s: s.disk_read)
+    assert counter == Counter((0, 2, 3, 4), (10, 30, 35, 39))
+    assert [counter.at(t) for t in (-1, 0, 1, 2.5, 4, 9)] == [10, 10, 20, 32.5, 39, 39]
+
+
+def test_stretches_stop_at_validations_and_at_the_samples_ends():
+    steps = healthy_run().ranks[0]
+    late = [msgspec.structs.replace(s, time=s.time + 30) for s in steps[99:]]
+    looks = samples(count=180)
+    found = stretches_of([*steps[:99], *late], looks)
+    assert [(s.updates, s.seconds) for s in found] == [(98, 98.0), (49, 49.0)]
+
+
+@pytest.mark.parametrize("place", [20, 50, 80])
+def test_a_drop_is_found_where_it_is(place):
+    values = [100.0 + i % 7 for i in range(place)] + [50.0 + i % 5 for i in range(100 - place)]
+    found = find_drop(values, factor=1.5, fewest=8)
+    assert found == Change(place, pytest.approx(103, abs=1), pytest.approx(52, abs=1))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [100.0] * 100,
+        [100.0, 40.0] * 50,  # two rates in turns
+        [50.0] * 50 + [100.0] * 50,  # becomes faster
+        [100.0] * 96 + [40.0] * 4,  # too short to be for good
+        [100.0 - i / 5 for i in range(100)],  # slowly
+    ],
+    ids=["steady", "in turns", "faster", "short", "slowly"],
+)
+def test_other_courses_are_no_drop(values):
+    assert find_drop(values, factor=1.5, fewest=8) is None
+
+
+# --- who was waited for ------------------------------------------------------------------
+
+
+def test_the_ledger_says_for_whom_everybody_waited_and_how_long():
+    def parts(rank, n):
+        late = 2 if n % 4 else 0
+        if rank == late:
+            return {"backward": 0.5, "exchange": 0.05}
+        return {"backward": 0.1, "exchange": 0.45}
+
+    run = team(parts, ["a", "b", "c"], steps=40)
+    ledger = keep_ledger(run, sessions_of(run))
+    assert ledger.rows[0].late_rank == 2
+    assert ledger.rows[0].waits == pytest.approx({0: 0.4, 1: 0.4, 2: 0.0})
+    assert ledger.rows[0].wire == pytest.approx(0.05)
+    assert ledger.waited_for == pytest.approx({2: 30 * 0.8, 0: 10 * 0.8})
+
+
+# --- network ----------------------------------------------------------------------------
+
+
+def test_the_interface_that_carries_the_exchange_is_proved_by_its_bytes():
+    found = answer(pair(rates=(94.0, 94.0)), "network")
+    assert found.verdict == "bottleneck"
+    assert found.values["interface"] == "eth0"
+    assert found.values["link_mbit_per_s"] == pytest.approx(94.0, rel=0.01)
+    assert found.values["nominal_mbit_per_s"] == 1000
+    assert found.values["expected_bytes_per_step"] == NEEDED
+    assert found.values["measured_bytes_per_step"] == pytest.approx(HEADERS * NEEDED, rel=0.001)
+    assert found.values["foreign_bytes_per_step"] == 0
+    assert any("eth0 carries the exchange" in line for line in found.evidence)
+
+
+def test_another_interface_than_the_one_named_is_found_by_its_bytes():
+    run = pair(interfaces=lambda rate: carried(rate, "ib0"))
+    assert answer(run, "network").values["interface"] == "ib0"
+
+
+def test_an_interface_with_too_few_bytes_is_not_called_the_carrier():
+    run = pair(interfaces=lambda rate: carried(rate / 3))
+    found = answer(run, "network")
+    assert any("does not carry the whole exchange" in line for line in found.evidence)
+
+
+def test_loopback_never_carries_what_goes_to_another_machine():
+    run = pair(interfaces=lambda rate: carried(rate, "lo"))
+    assert answer(run, "network").values["interface"] is None
+
+
+def test_without_samples_nothing_is_made_up():
+    run = replace(pair(), machines={})
+    found = answer(run, "network")
+    assert found.values["measured_bytes_per_step"] is None
+    assert "not sampled" in found.summary
+
+
+def test_step_and_network_are_joined_by_bytes():
+    found = answer(pair(), "step_vs_network")
+    assert found.values["measured_bytes_per_step"] == pytest.approx(HEADERS * NEEDED, rel=0.001)
+
+
+# --- devices ----------------------------------------------------------------------------
+
+
+def on_gpu(watts, run=None, **fields):
+    run = run or healthy_run(starts=(start(device="cuda:0"),))
+    return sampled(run, gpus=[gpu(watts, **fields)])
+
+
+def test_a_gpu_at_full_utilisation_that_draws_an_idle_cards_power_is_not_busy():
+    found = answer(on_gpu(42.0), "devices")
+    assert found.verdict == "waiting"
+    assert (found.values["utilisation"], found.values["power_watts"]) == (1.0, 42.0)
+    assert "42 W of 250 W" in found.summary
+
+
+def test_a_gpu_near_its_power_limit_that_computes_is_busy():
+    found = answer(on_gpu(200.0, throttled=["heat"]), "devices")
+    assert found.verdict == "busy"
+    assert any("held back by heat 100 %" in line for line in found.evidence)
+
+
+def test_power_does_not_outweigh_the_ledger():
+    waits = tuple(
+        msgspec.structs.replace(s, data=0.5, backward=0.0) for s in healthy_run().ranks[0]
+    )
+    run = healthy_run(starts=(start(device="cuda:0"),), ranks={0: waits})
+    assert answer(on_gpu(200.0, run), "devices").verdict == "waiting"
+
+
+def test_utilisation_alone_proves_nothing():
+    run = healthy_run(starts=(start(device="cuda:0"),))
+    card = msgspec.structs.replace(gpu(), watts=None)
+    found = answer(sampled(run, gpus=[card]), "devices")
+    assert found.verdict == "unknown"
+    assert found.values["utilisation"] == 1.0
+
+
+def test_a_data_sheet_tells_what_the_arithmetic_is_worth():
+    run = healthy_run(
+        starts=(start(device="cuda:0"),),
+        environment={"devices": ["Tesla V100-SXM2-16GB"]},
+        ranks={
+            0: tuple(
+                msgspec.structs.replace(
+                    s,
+                    sentences=40 * 2000,
+                    positions=2000 * 2000,
+                    source_tokens=900 * 2000,
+                    target_tokens=1000 * 2000,
+                )
+                for s in healthy_run().ranks[0]
+            )
+        },
+        config={**healthy_run().config, "model": {"width": 512}},
+    )
+    found = answer(run, "devices")
+    assert found.verdict == "busy"
+    assert "V100" in found.summary
+
+
+@pytest.mark.parametrize(("cores", "verdict"), [(1.8, "busy"), (1.0, "waiting")])
+def test_cores_count_as_busy_by_the_seconds_the_run_had_of_them(cores, verdict):
+    found = answer(sampled(own_cpu=lambda second: cores * second), "devices")
+    assert found.verdict == verdict
+    assert found.values["cpu_share"] == pytest.approx(cores / 2)
+
+
+def test_too_few_samples_prove_nothing():
+    log = MachineLog((machine(),), samples(count=3))
+    assert answer(sampled(log=log), "devices").verdict == "unknown"
+
+
+# --- why a rank is late -----------------------------------------------------------------
+
+WAITS = {"backward": 0.2, "exchange": 0.42}
+
+
+@pytest.mark.parametrize(
+    ("positions", "late", "words"),
+    [
+        ((1000, 1000), {"backward": 0.6, "exchange": 0.02}, "computes more slowly"),
+        ((1000, 2000), {"backward": 0.6, "exchange": 0.02}, "its share of every update"),
+        ((1000, 1000), {"backward": 0.2, "data": 0.4, "exchange": 0.02}, "its data came late"),
+        ((1000, 2000), {"backward": 0.2, "data": 0.4, "exchange": 0.02}, "its data came late"),
+    ],
+    ids=["compute", "tokens", "input", "input and tokens"],
+)
+def test_a_late_rank_is_told_with_its_reason(positions, late, words):
+    run = uneven(positions, [WAITS, late])
+    (found,) = [f for f in diagnose(run, now()).findings if f.id == "straggler"]
+    assert "rank 1" in found.summary
+    assert words in found.summary
+
+
+def test_what_else_runs_on_the_late_machine_is_evidence():
+    run = uneven((1, 1), [WAITS, {"backward": 0.6, "exchange": 0.02}])
+    logs = {
+        0: MachineLog((machine(0, "alpha"),), samples()),
+        1: MachineLog((machine(1, "beta"),), samples(cores=[1.0] * 4, held_back=float)),
+    }
+    (found,) = [
+        f for f in diagnose(replace(run, machines=logs), now()).findings if f.id == "straggler"
+    ]
+    assert any("other programs on beta used 2.2 of its 4 cores" in e for e in found.evidence)
+    assert any("quota held it back for 1.00 s" in e for e in found.evidence)

@@ -1,0 +1,178 @@
+"""What the sampler sees, against what was done on purpose."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from unisono.monitor.control_group import ControlGroup, Limits
+from unisono.monitor.gpus import Gpus
+from unisono.monitor.pace import DAY, HOUR, next_look, pause
+from unisono.monitor.sampler import Sampler
+from unisono.records.sampled import Gpu, Sampled, from_lines, to_line
+
+
+def send_to_myself(count):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        here = socket.create_connection(server.getsockname())
+        there, _ = server.accept()
+        with here, there:
+            thread = threading.Thread(target=here.sendall, args=(bytes(count),))
+            thread.start()
+            left = count
+            while left:
+                left -= len(there.recv(65536))
+            thread.join()
+
+
+def test_bytes_on_an_interface_are_counted_by_its_name():
+    sampler = Sampler(0, [], 1.0)
+    before = sampler.look()
+    send_to_myself(3_000_000)
+    after = sampler.look()
+    for way in ("received", "sent"):
+        moved = getattr(after.interfaces["lo"], way) - getattr(before.interfaces["lo"], way)
+        assert moved >= 3_000_000
+
+
+def test_the_cpu_time_of_the_run_is_that_of_its_processes(own_pid):
+    sampler = Sampler(0, [own_pid], 1.0)
+    before, began = sampler.look(), time.process_time()
+    while time.process_time() < began + 0.3:
+        pass
+    after = sampler.look()
+    assert after.own_cpu - before.own_cpu == pytest.approx(
+        time.process_time() - began, abs=0.05
+    )
+    assert after.own_memory > 10_000_000
+    assert max(after.cores) > 0
+    assert after.seconds > 0
+
+
+def test_a_process_that_has_ended_keeps_its_seconds(own_pid):
+    gone = 2**22 - 1  # no system counts so far
+    seconds = Sampler(0, [own_pid, gone], 1.0).look().own_cpu
+    assert seconds == pytest.approx(time.process_time(), abs=1.0)
+
+
+def test_the_machine_is_introduced_with_its_interfaces(own_pid):
+    machine = Sampler(2, [own_pid], 0.5).introduce()
+    assert (machine.rank, machine.pids, machine.every) == (2, [own_pid], 0.5)
+    assert "127.0.0.1/8" in machine.interfaces["lo"].addresses
+    assert machine.memory > 0 < machine.cores
+
+
+@pytest.fixture
+def own_pid():
+    import os
+
+    return os.getpid()
+
+
+def test_it_looks_less_often_as_time_goes_by_and_never_catches_up():
+    assert [pause(1.0, at) for at in (0.0, HOUR - 1, HOUR, DAY - 1, DAY)] == [1, 1, 5, 5, 30]
+    assert next_look(10.0, 1.0, 0.0, now=10.2) == 11.0
+    assert next_look(10.0, 1.0, 0.0, now=25.0) == 25.0
+
+
+def test_a_line_comes_back_as_it_was_and_strange_ones_are_passed_over():
+    event = Sampled(time=1.5, seconds=1.0, cores=[0.5, 1.0], gpus=[Gpu(index=0, watts=41.0)])
+    newer = b'{"kind":"sampled","time":2.0,"cores":[],"fans":3}'
+    lines = [to_line(event), b'{"kind":"dreamt","time":1}', b'{"kind":"sam', newer]
+    assert list(from_lines(lines)) == [event, Sampled(time=2.0)]
+
+
+def test_what_is_not_known_is_not_written():
+    assert to_line(Sampled(time=1.0)) == b'{"kind":"sampled","time":1.0}'
+    assert b"watts" not in to_line(Sampled(time=1.0, gpus=[Gpu(index=0, utilisation=1.0)]))
+
+
+# --- GPUs -------------------------------------------------------------------------------
+
+
+class Nvml:
+    """The part of NVIDIA's library that is asked, for a card that waits at 41 W."""
+
+    NVML_CLOCK_SM = 1
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, cards=1, knows_power=True):
+        self._cards, self._knows_power = cards, knows_power
+
+    def nvmlInit(self):  # noqa: N802
+        if not self._cards:
+            raise self.NVMLError("driver not loaded")
+
+    def nvmlDeviceGetCount(self):  # noqa: N802
+        return self._cards
+
+    def nvmlDeviceGetHandleByIndex(self, number):  # noqa: N802
+        return number
+
+    def nvmlDeviceGetName(self, handle):  # noqa: N802
+        return "Tesla V100"
+
+    def nvmlDeviceGetUtilizationRates(self, handle):  # noqa: N802
+        return type("Rates", (), {"gpu": 100, "memory": 3})
+
+    def nvmlDeviceGetMemoryInfo(self, handle):  # noqa: N802
+        return type("Memory", (), {"used": 9 * 10**9, "total": 16 * 10**9})
+
+    def nvmlDeviceGetPowerUsage(self, handle):  # noqa: N802
+        if not self._knows_power:
+            raise self.NVMLError("not supported")
+        return 41_500
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle):  # noqa: N802
+        return 250_000
+
+    def nvmlDeviceGetClockInfo(self, handle, clock):  # noqa: N802
+        return 1380
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):  # noqa: N802
+        return 0x1 | 0x4 | 0x20
+
+
+def test_a_gpu_is_told_with_power_and_its_limit():
+    gpus = Gpus(Nvml())
+    assert gpus.names() == ["Tesla V100"]
+    (card,) = gpus.look()
+    assert (card.utilisation, card.watts, card.limit_watts) == (1.0, 41.5, 250.0)
+    assert (card.memory_used, card.memory_total) == (9 * 10**9, 16 * 10**9)
+    assert card.throttled == ["power limit", "heat"]
+    assert card.most_mhz is None  # this library has no such question
+
+
+def test_what_a_gpu_does_not_tell_is_left_out():
+    (card,) = Gpus(Nvml(knows_power=False)).look()
+    assert card.watts is None
+    assert card.utilisation == 1.0
+
+
+@pytest.mark.parametrize("library", [None, Nvml(cards=0)], ids=["no library", "no driver"])
+def test_without_a_gpu_there_is_nothing_to_tell(library):
+    gpus = Gpus(library)
+    assert gpus.look() == []
+    assert gpus.names() == []
+
+
+# --- control groups ---------------------------------------------------------------------
+
+
+def test_the_tightest_limit_of_a_container_counts(tmp_path):
+    inner = tmp_path / "fs" / "pod" / "box"
+    inner.mkdir(parents=True)
+    (inner / "memory.max").write_text("max\n")
+    (inner / "cpu.stat").write_text("usage_usec 10\nthrottled_usec 2500000\n")
+    (inner.parent / "memory.max").write_text("1000\n")
+    (inner.parent / "memory.current").write_text("900\n")
+    (inner.parent / "memory.stat").write_text("anon 500\ninactive_file 300\n")
+    (tmp_path / "self").write_text("0::/pod/box\n")
+    assert ControlGroup(tmp_path / "fs", tmp_path / "self").look() == Limits(1000, 600, 2.5)
+
+
+def test_without_control_groups_nothing_is_limited(tmp_path):
+    assert ControlGroup(tmp_path, tmp_path / "none").look() == Limits()

@@ -1,0 +1,46 @@
+import time
+
+import pytest
+
+from unisono.stopwatch import Stopwatch
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    return lambda seconds: now.__setitem__(0, now[0] + seconds)
+
+
+def test_a_block_within_another_counts_under_its_own_name_only(clock):
+    watch = Stopwatch()
+    with watch.time("forward"):
+        clock(1)
+        with watch.time("copy"):
+            clock(2)
+        with watch.time("copy"):
+            clock(4)
+        clock(8)
+    with watch.time("backward"):
+        clock(16)
+    assert watch.lap() == (31, {"forward": 9, "copy": 6, "backward": 16})
+
+
+def test_a_pause_is_in_no_lap_and_what_comes_before_and_after_is(clock):
+    watch = Stopwatch()
+    clock(1)
+    with watch.paused():
+        clock(100)
+    with watch.time("data"):
+        clock(2)
+    assert watch.lap() == (3, {"data": 2})
+    clock(5)
+    assert watch.lap() == (5, {})
+
+
+def test_the_clock_goes_on_after_an_error(clock):
+    watch = Stopwatch()
+    with pytest.raises(ValueError, match="no"), watch.time("data"):
+        clock(3)
+        raise ValueError("no")
+    assert watch.lap() == (3, {"data": 3})
