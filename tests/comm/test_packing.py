@@ -5,7 +5,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.comm.packing import BLOCK, SMALLEST, pack, packed_bytes, padded, unpack
+from unisono.comm.packing import (
+    BLOCK,
+    BLOCKS_AT_ONCE,
+    SMALLEST,
+    pack,
+    packed_bytes,
+    padded,
+    unpack,
+)
 from unisono.physics import exchange
 
 # The largest error, as a share of the largest number of the block.
@@ -27,7 +35,7 @@ def random_numbers(count, seed=0):
 
 
 @pytest.mark.parametrize("bits", COARSEST)
-@pytest.mark.parametrize("count", [1, 255, 256, 257, 5000])
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 5000, BLOCK * BLOCKS_AT_ONCE + 5])
 def test_every_number_comes_back_within_half_a_step_of_its_block(bits, count):
     values = random_numbers(count)
     off = torch.zeros(padded(count))

@@ -15,6 +15,7 @@ from torch import Tensor
 Bits = Literal[4, 8, 16, 32]
 BLOCK = 256
 FACTOR_BYTES = 4
+BLOCKS_AT_ONCE = 2048  # 2 MB: what is written on the way stays near the processor
 LARGEST = {16: 2.0**15, 8: 127.0, 4: 7.0}
 _KINDS = {16: torch.float16, 8: torch.int8}
 # Below this a factor's inverse would overflow. Such a block is sent as zeros.
@@ -41,9 +42,17 @@ def pack(values: Tensor, bits: Bits) -> Tensor:
         packed_bytes(values.numel(), bits), dtype=torch.uint8, device=values.device
     )
     factors, body = _parts(message, bits)
-    largest = blocks.abs().amax(dim=1, keepdim=True).clamp_(min=SMALLEST)
+    for start in range(0, len(blocks), BLOCKS_AT_ONCE):
+        some = slice(start, start + BLOCKS_AT_ONCE)
+        _pack_blocks(blocks[some], factors[some], body[some], bits)
+    return message
+
+
+def _pack_blocks(blocks: Tensor, factors: Tensor, body: Tensor, bits: Bits) -> None:
+    units = blocks.abs()
+    largest = units.amax(dim=1, keepdim=True).clamp_(min=SMALLEST)
     torch.div(largest, LARGEST[bits], out=factors)
-    units = blocks * (LARGEST[bits] / largest)
+    torch.mul(blocks, LARGEST[bits] / largest, out=units)
     if bits == 16:
         body.view(_KINDS[16]).copy_(units)
     elif bits == 8:
@@ -53,7 +62,6 @@ def pack(values: Tensor, bits: Bits) -> Tensor:
         half_bytes = units.round_().add_(8.0).to(torch.uint8)
         torch.bitwise_left_shift(half_bytes[:, BLOCK // 2 :], 4, out=body)
         body.bitwise_or_(half_bytes[:, : BLOCK // 2])
-    return message
 
 
 def unpack(message: Tensor, bits: Bits) -> Tensor:
