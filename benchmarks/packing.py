@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import torch
 
-from unisono.comm.packing import Bits, pack, padded, unpack
+from unisono.comm.packing import Bits, add_unpacked, pack, padded, unpack
+from unisono.train.memory import keep_freed_memory
 
 NUMBERS = padded(6_500_000)  # a bucket of 25 MB
 ROUNDS = 9
@@ -30,14 +31,15 @@ def whole_update(gradient: torch.Tensor, wanted: torch.Tensor, bits: Bits) -> No
     """Do what one process does with its bucket if there are two."""
     torch.add(gradient, gradient, out=wanted)
     message = pack(wanted, bits)
-    wanted -= unpack(message, bits)
+    add_unpacked(wanted, message, bits, sign=-1)
     total = unpack(message, bits)
-    total += unpack(message, bits)
+    add_unpacked(total, message, bits)
 
 
 def main() -> None:
     """Print a line for each number of bits."""
     torch.set_num_threads(1)
+    keep_freed_memory()  # as in training
     numbers = torch.randn(NUMBERS)
     room = torch.empty_like(numbers)
     print(f"copy {nanoseconds(lambda: room.copy_(numbers)):.2f}")
@@ -47,9 +49,7 @@ def main() -> None:
         packing = nanoseconds(lambda b=bits: pack(numbers, b))
         unpacking = nanoseconds(lambda m=message, b=bits: unpack(m, b))
         update = nanoseconds(lambda b=bits: whole_update(numbers, room, b))
-        print(
-            f"{bits:>2} bits: pack {packing:.2f}, unpack {unpacking:.2f}, update {update:.2f}"
-        )
+        print(f"{bits} bits: pack {packing:.2f}, unpack {unpacking:.2f}, update {update:.2f}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from unisono.comm.packing import (
     BLOCK,
     BLOCKS_AT_ONCE,
     SMALLEST,
+    add_unpacked,
     pack,
     packed_bytes,
     padded,
@@ -44,6 +45,19 @@ def test_every_number_comes_back_within_half_a_step_of_its_block(bits, count):
     largest[:count] = values.abs()
     largest = largest.view(-1, BLOCK).amax(1)
     assert (off.view(-1, BLOCK).amax(1) <= largest * COARSEST[bits] * (1 + 1e-3)).all()
+
+
+@pytest.mark.parametrize("bits", COARSEST)
+@pytest.mark.parametrize("blocks", [1, BLOCKS_AT_ONCE + 1])
+def test_what_is_added_and_taken_off_is_what_is_unpacked(bits, blocks):
+    message = pack(random_numbers(blocks * BLOCK), bits)
+    start = random_numbers(blocks * BLOCK, seed=1)
+    total = start.clone()
+    add_unpacked(total, message, bits)
+    assert torch.equal(total, start + unpack(message, bits))
+    total = start.clone()
+    add_unpacked(total, message, bits, sign=-1)
+    assert torch.equal(total, start - unpack(message, bits))
 
 
 @pytest.mark.parametrize("bits", COARSEST)
