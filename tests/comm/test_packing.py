@@ -5,7 +5,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.comm.packing import BLOCK, SMALLEST, pack, packed_bytes, padded, unpack
+from unisono.comm.packing import (
+    BLOCK,
+    BLOCKS_AT_ONCE,
+    SMALLEST,
+    add_unpacked,
+    pack,
+    packed_bytes,
+    padded,
+    unpack,
+)
 from unisono.physics import exchange
 
 # The largest error, as a share of the largest number of the block.
@@ -27,7 +36,7 @@ def random_numbers(count, seed=0):
 
 
 @pytest.mark.parametrize("bits", COARSEST)
-@pytest.mark.parametrize("count", [1, 255, 256, 257, 5000])
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 5000, BLOCK * BLOCKS_AT_ONCE + 5])
 def test_every_number_comes_back_within_half_a_step_of_its_block(bits, count):
     values = random_numbers(count)
     off = torch.zeros(padded(count))
@@ -36,6 +45,19 @@ def test_every_number_comes_back_within_half_a_step_of_its_block(bits, count):
     largest[:count] = values.abs()
     largest = largest.view(-1, BLOCK).amax(1)
     assert (off.view(-1, BLOCK).amax(1) <= largest * COARSEST[bits] * (1 + 1e-3)).all()
+
+
+@pytest.mark.parametrize("bits", COARSEST)
+@pytest.mark.parametrize("blocks", [1, BLOCKS_AT_ONCE + 1])
+def test_what_is_added_and_taken_off_is_what_is_unpacked(bits, blocks):
+    message = pack(random_numbers(blocks * BLOCK), bits)
+    start = random_numbers(blocks * BLOCK, seed=1)
+    total = start.clone()
+    add_unpacked(total, message, bits)
+    assert torch.equal(total, start + unpack(message, bits))
+    total = start.clone()
+    add_unpacked(total, message, bits, sign=-1)
+    assert torch.equal(total, start - unpack(message, bits))
 
 
 @pytest.mark.parametrize("bits", COARSEST)

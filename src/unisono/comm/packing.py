@@ -7,6 +7,7 @@ holds a number that is not finite has no finite factor, so nothing of it comes o
 whoever unpacks it notices.
 """
 
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 Bits = Literal[4, 8, 16, 32]
 BLOCK = 256
 FACTOR_BYTES = 4
+BLOCKS_AT_ONCE = 2048  # 2 MB
 LARGEST = {16: 2.0**15, 8: 127.0, 4: 7.0}
 _KINDS = {16: torch.float16, 8: torch.int8}
 # Below this a factor's inverse would overflow. Such a block is sent as zeros.
@@ -41,18 +43,8 @@ def pack(values: Tensor, bits: Bits) -> Tensor:
         packed_bytes(values.numel(), bits), dtype=torch.uint8, device=values.device
     )
     factors, body = _parts(message, bits)
-    largest = blocks.abs().amax(dim=1, keepdim=True).clamp_(min=SMALLEST)
-    torch.div(largest, LARGEST[bits], out=factors)
-    units = blocks * (LARGEST[bits] / largest)
-    if bits == 16:
-        body.view(_KINDS[16]).copy_(units)
-    elif bits == 8:
-        body.view(_KINDS[8]).copy_(units.round_())
-    else:
-        # A byte holds two numbers half a block apart, each raised to 1 … 15.
-        half_bytes = units.round_().add_(8.0).to(torch.uint8)
-        torch.bitwise_left_shift(half_bytes[:, BLOCK // 2 :], 4, out=body)
-        body.bitwise_or_(half_bytes[:, : BLOCK // 2])
+    for some in _portions(len(blocks)):
+        _pack_blocks(blocks[some], factors[some], body[some], bits)
     return message
 
 
@@ -62,13 +54,59 @@ def unpack(message: Tensor, bits: Bits) -> Tensor:
         return message.view(torch.float32).clone()
     factors, body = _parts(message, bits)
     blocks = torch.empty(len(factors), BLOCK, device=message.device)
+    for some in _portions(len(blocks)):
+        _unpack_blocks(factors[some], body[some], blocks[some], bits)
+    return blocks.view(-1)
+
+
+def add_unpacked(total: Tensor, message: Tensor, bits: Bits, sign: int = 1) -> None:
+    """Add the numbers of `message` to `total` [N · BLOCK], or with `sign` -1 take them off.
+
+    They are multiplied, rounded, added and rounded again. To do both at once is faster, but
+    rounds once, and not every processor can: all are to come to the same bits.
+    """
+    if bits == 32:
+        total.add_(message.view(torch.float32), alpha=sign)
+        return
+    factors, body = _parts(message, bits)
+    blocks = total.view(-1, BLOCK)
+    room = torch.empty_like(blocks[:BLOCKS_AT_ONCE])
+    for some in _portions(len(blocks)):
+        units = room[: len(factors[some])]
+        _unpack_blocks(factors[some], body[some], units, bits)
+        blocks[some].add_(units, alpha=sign)
+
+
+def _portions(blocks: int) -> Iterator[slice]:
+    """Yield so many blocks at a time that what is written on the way stays in the cache."""
+    for start in range(0, blocks, BLOCKS_AT_ONCE):
+        yield slice(start, start + BLOCKS_AT_ONCE)
+
+
+def _pack_blocks(blocks: Tensor, factors: Tensor, body: Tensor, bits: Bits) -> None:
+    units = blocks.abs()
+    largest = units.amax(dim=1, keepdim=True).clamp_(min=SMALLEST)
+    torch.div(largest, LARGEST[bits], out=factors)
+    torch.mul(blocks, LARGEST[bits] / largest, out=units)
+    if bits == 16:
+        body.view(_KINDS[16]).copy_(units)
+    elif bits == 8:
+        body.view(_KINDS[8]).copy_(units.round_())
+    else:
+        # A byte holds two numbers half a block apart, each raised to 1 … 15.
+        half_bytes = units.round_().add_(8.0).to(torch.uint8)
+        torch.bitwise_left_shift(half_bytes[:, BLOCK // 2 :], 4, out=body)
+        body.bitwise_or_(half_bytes[:, : BLOCK // 2])
+
+
+def _unpack_blocks(factors: Tensor, body: Tensor, blocks: Tensor, bits: Bits) -> None:
     if bits >= 8:
         blocks.copy_(body.view(_KINDS[bits]))
     else:
         blocks[:, : BLOCK // 2].copy_(body & 15)
         blocks[:, BLOCK // 2 :].copy_(body >> 4)
         blocks.sub_(8.0)
-    return blocks.mul_(factors).view(-1)
+    blocks.mul_(factors)
 
 
 def _block_bytes(bits: Bits) -> int:

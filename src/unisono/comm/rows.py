@@ -7,16 +7,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from unisono.comm.packing import Bits, pack, unpack
+from unisono.comm.packing import Bits, add_unpacked, pack, unpack
 
 
 def sum_of_rows(rows: Sequence[Tensor], bits: Bits) -> Tensor:
     """Return the sum of the packed `rows`, added up in their order."""
-    # Not multiplied and added in one operation: that rounds once where others round twice,
-    # and not every processor has it.
     total = unpack(rows[0], bits)
     for row in rows[1:]:
-        total += unpack(row, bits)
+        add_unpacked(total, row, bits)
     return total
 
 
@@ -52,7 +50,7 @@ class Messenger:
         `values` are whole blocks; what was dropped takes their place.
         """
         message = pack(values, self.bits)
-        values -= unpack(message, self.bits)
+        add_unpacked(values, message, self.bits, sign=-1)
         rows = [torch.empty_like(message) for _ in range(self.size)]
         work = dist.all_gather(rows, message, group=self.group, async_op=True)
         return Underway(work, rows, self.bits), values
