@@ -106,6 +106,14 @@ def test_a_fit_before_the_schedule_came_down_says_so():
     assert any("has yet to fall until step 1,000" in line for line in lines)
 
 
+def test_a_run_past_its_best_is_told_so():
+    found = answer(run_of([3.0, 2.6, 2.5, 2.5, 2.55, 2.6, 2.65, 2.7]), "trained")
+    assert found.verdict == "yes"
+    assert "it was best at step 60, and the last third was worse" in found.summary
+    assert "would bring next to nothing" in found.summary
+    assert any("no longer falls" in line for line in found.evidence)
+
+
 @pytest.mark.parametrize(
     "losses",
     [

@@ -229,6 +229,14 @@ def test_only_what_keeps_repeating_itself_is_found(translations, found):
     assert ("repeating_translations" in ids(with_samples(translations))) == found
 
 
+def test_a_young_model_may_stammer_and_leave_things_out():
+    stuck = with_samples([STUCK] * 5)
+    lengths = {"translation_length": 100, "reference_length": 4000}
+    for losses in ([5.0, 4.0, 3.0], [5.0, 4.5, 4.2, 4.0, 3.8]):
+        made = tuple(msgspec.structs.replace(v, **lengths) for v in curve(losses))
+        assert ids(healthy_run(validations=made, samples=stuck.samples)) == []
+
+
 def test_a_reference_that_repeats_itself_may_be_translated_so():
     assert ids(with_samples([STUCK] * 5, reference=STUCK)) == []
 

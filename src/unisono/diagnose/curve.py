@@ -12,6 +12,10 @@ from unisono.records.events import StepTaken, Validated
 _DEVIATION_PER_SECOND_DIFFERENCE = 1 / (0.6745 * math.sqrt(6))
 
 
+FEWEST_TO_JUDGE = 4
+FAST = 0.03  # of the loss, within the last third of a run
+
+
 @dataclass(frozen=True)
 class Tail:
     """How much better the last third of a curve is than everything before it.
@@ -78,6 +82,18 @@ def tail_of(curve: Sequence[tuple[int, float]]) -> Tail:
         within=best_within[1],
         within_step=best_within[0],
     )
+
+
+def is_young(validations: Sequence[Validated]) -> bool:
+    """Return whether a model is still at the beginning, where odd translations are normal.
+
+    It is with fewer than four validations, and as long as the loss falls fast.
+    """
+    curve = loss_curve(validations)
+    if len(curve) < FEWEST_TO_JUDGE:
+        return True
+    tail = tail_of(curve)
+    return tail.gain > FAST * tail.before
 
 
 def mean_loss(steps: Sequence[StepTaken]) -> float:

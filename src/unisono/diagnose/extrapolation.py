@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from unisono.diagnose.curve import noise_of
 
 FEWEST = 5
-FROM = 0.25  # of the last step: what comes before follows another law
+FROM = 0.5, 0.25  # of the last step: what comes before follows another law
+ENOUGH = 8  # points in the shorter part, if it is to be the shorter part
 REPLICATES = 400
 SEED = 1
 MORE = 1.5
@@ -33,7 +34,8 @@ class Forecast:
     """What half as many steps again would bring, as a share of the loss: above 0 is better.
 
     `low` and `high` are the 90 % interval, `limit` is where the curve ends if it goes on for
-    ever, and `points` how many evaluations it was fitted to.
+    ever, and `points` how many evaluations it was fitted to, from `first_step` on. A curve that
+    has not begun to level off has the limit 0; there a straight line counts for `high`, too.
     """
 
     gain: float
@@ -42,10 +44,11 @@ class Forecast:
     limit: float
     exponent: float
     points: int
+    first_step: int
 
 
 def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> Forecast | None:
-    """Fit the curve after the warm-up and its first quarter; None if that is too little."""
+    """Fit the later part of the curve, after the warm-up; None if that is too little."""
     points = _usable(curve, warmup_steps)
     if len(points) < FEWEST:
         return None
@@ -58,10 +61,19 @@ def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> Forec
     gains = np.sort(_gain(*_fitted(times, smooth + _widened(len(points)) * scatter)))
     out = REPLICATES // 20
     gain = float(_gain(*_fitted(times, losses[None]))[0])
-    low, high = float(gains[out]), float(gains[-out - 1])
-    return Forecast(
-        gain, min(low, gain), max(high, gain), float(limit), float(exponent), len(points)
-    )
+    low, high = min(gain, float(gains[out])), max(gain, float(gains[-out - 1]))
+    if limit <= 0:
+        high = max(high, _gain_of_line(times, losses))
+    limit, exponent = float(limit), float(exponent)
+    return Forecast(gain, low, high, limit, exponent, len(points), points[0][0])
+
+
+def _gain_of_line(times: Rows, losses: Rows) -> float:
+    """Return what the later half of the points would bring if it went on as a straight line."""
+    half = slice(len(times) // 2, None)
+    centred = times[half] - times[half].mean()
+    slope = losses[half] @ centred / (centred @ centred)
+    return float(-slope * (MORE - 1.0) / max(losses[-1], 1e-12))
 
 
 def _scatter(residuals: Rows, losses: Rows, *, falls: bool) -> Rows:
@@ -89,9 +101,16 @@ def _usable(curve: Sequence[tuple[int, float]], warmup: int) -> list[tuple[int, 
     finite = [(step, loss) for step, loss in curve if math.isfinite(loss) and step > 0]
     if not finite:
         return []
-    first = max(FROM * finite[-1][0], warmup)
-    later = [point for point in finite if point[0] >= first]
+    half, most = (_since(finite, share, warmup) for share in FROM)
+    later = half if len(half) >= ENOUGH else most
     return later if later and later[-1][0] > later[0][0] else []
+
+
+def _since(
+    curve: list[tuple[int, float]], share: float, warmup: int
+) -> list[tuple[int, float]]:
+    first = max(share * curve[-1][0], warmup)
+    return [point for point in curve if point[0] >= first]
 
 
 def _fitted(times: Rows, losses: Rows) -> tuple[Rows, Rows, Rows]:

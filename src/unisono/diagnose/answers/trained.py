@@ -6,7 +6,7 @@ from unisono.diagnose.breakdown import onset_of
 from unisono.diagnose.case import Case
 from unisono.diagnose.curve import loss_curve
 from unisono.diagnose.divergence import divergence
-from unisono.diagnose.progress import FEWEST, Progress, progress_of
+from unisono.diagnose.progress import FEWEST, FLAT_LOSS, Progress, progress_of
 from unisono.diagnose.questions import reply
 from unisono.diagnose.rates import Rates, rates_of
 from unisono.diagnose.report import Answer
@@ -95,8 +95,7 @@ def _uncertain(case: Case, progress: Progress, rates: Rates | None) -> Answer:
 
 def _flat(case: Case, progress: Progress, rates: Rates | None) -> Answer:
     values, evidence = _values(case, progress, rates), _evidence(case, progress, rates)
-    gain = percent(progress.relative_gain) if progress.relative_gain > 0 else "nothing"
-    flat = f"the last third of the run brought {gain}"
+    flat = _level(progress)
     if rates and rates.unfinished and rates.share_of_peak > HIGH_RATE:
         return reply(
             "trained",
@@ -119,6 +118,14 @@ def _flat(case: Case, progress: Progress, rates: Rates | None) -> Answer:
         evidence=evidence,
         advice="A lower rate at the end may still bring a little." if careful else "",
     )
+
+
+def _level(progress: Progress) -> str:
+    tail = progress.tail
+    if progress.relative_gain <= -FLAT_LOSS:
+        return f"it was best at step {tail.before_step:,}, and the last third was worse"
+    gain = percent(progress.relative_gain) if progress.relative_gain > 0 else "nothing"
+    return f"the last third of the run brought {gain}"
 
 
 def _spent(rates: Rates | None) -> TypeGuard[Rates]:
@@ -206,10 +213,13 @@ def _fit(progress: Progress, rates: Rates | None) -> list[str]:
     found = progress.forecast
     if found is None:
         return []
-    line = (
-        f"the curve from its first quarter on ({found.points} validations) falls as "
-        f"step^-{found.exponent:.2g} towards {found.limit:.3f}"
-    )
+    course = f"falls as step^-{found.exponent:.2g} towards {found.limit:.3f}"
+    if not found.gain:
+        course = "no longer falls"
+    elif not found.limit:
+        course = "has not begun to level off, so that a straight line is the upper end"
+    since = f"from step {found.first_step:,} on ({found.points} validations)"
+    line = f"the curve {since} {course}"
     if rates and rates.unfinished:
         line += f"; this does not know that the learning rate {rates.unfinished}"
     return [line]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
+from unisono.diagnose.curve import is_young
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import count
 from unisono.records.events import Sample
@@ -20,11 +21,10 @@ class RepeatingTranslations:
     times: int = 4
     words: int = 4
     in_a_row: int = 2
-    fewest_validations: int = 4
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
         validations = case.run.validations
-        if len(validations) < self.fewest_validations:
+        if is_young(validations):
             return ()
         steps = [event.step for event in validations[-self.in_a_row :]]
         found = [self._stuck(case.run.samples.get(step, ())) for step in steps]

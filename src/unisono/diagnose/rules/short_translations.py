@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
+from unisono.diagnose.curve import is_young
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import percent
 from unisono.records.events import Sample
@@ -19,12 +20,11 @@ class ShortTranslations:
     """
 
     share: float = 0.85
-    fewest_validations: int = 3
     share_of_samples: float = 0.7
     fewest_words: int = 100
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
-        if len(case.run.validations) < self.fewest_validations:
+        if is_young(case.run.validations):
             return ()
         last = case.run.validations[-1]
         translated, reference = last.translation_length, last.reference_length
