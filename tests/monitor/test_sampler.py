@@ -166,6 +166,7 @@ def test_the_tightest_limit_of_a_container_counts(tmp_path):
     inner = tmp_path / "fs" / "pod" / "box"
     inner.mkdir(parents=True)
     (inner / "memory.max").write_text("max\n")
+    (tmp_path / "fs" / "memory.max").write_text("5000\n")
     (inner / "cpu.stat").write_text("usage_usec 10\nthrottled_usec 2500000\n")
     (inner.parent / "memory.max").write_text("1000\n")
     (inner.parent / "memory.current").write_text("900\n")
