@@ -76,6 +76,28 @@ def test_times_add_up_from_the_first_clock_in_the_log(tmp_path):
     assert run.starts[0].time == pytest.approx(1593185802.835076)
 
 
+def test_without_settings_the_updates_between_two_records_are_counted(tmp_path):
+    run = imported(tmp_path, "".join(record(step) for step in (0, 10, 20, 40)))
+    told = [round(seconds(step), 3) for step in (10, 20, 40)]
+    whole = 10 * told[0] + 10 * told[1] + 20 * told[2]
+    assert run.steps[-1].time == pytest.approx(whole)
+    assert run.about.every_steps == 10
+    assert "not in the log" in run.about.notes[-1]
+
+
+def test_one_process_with_several_gpus_uses_no_network(tmp_path):
+    text = log(hosts=(), ranks=0).replace("*** Using horovod\n", "")
+    text = text.replace("'use_horovod': True", "'use_horovod': False")
+    about = imported(tmp_path, text.replace("'num_gpus': 1", "'num_gpus': 4")).about
+    assert (about.processes, about.machines) == (1, 1)
+
+
+def test_a_place_where_nothing_can_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot be written|is there already"):
+        write_run(imported(tmp_path, log()), tmp_path / "file" / "run")
+
+
 def test_what_is_not_printed_is_not_known(tmp_path):
     step = written(tmp_path, log()).steps[0]
     assert step.learning_rate != step.learning_rate
