@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from unisono.foreign.openseq2seq.log import MOST_RECORDS
 from unisono.foreign.run import write_run
 from unisono.foreign.told import Told
 from unisono.records.view import read_run
+from unisono.report.page import render_html
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "openseq2seq-logs"
 
@@ -210,6 +212,19 @@ def test_a_setting_that_was_torn_is_named_and_the_others_are_read(tmp_path):
     run = imported(tmp_path, text)
     assert any("could not be read: " in note for note in run.about.notes)
     assert run.config["train"]["max_steps"] == 500
+
+
+@pytest.mark.parametrize("value", ["-5", "0", "1" + "0" * 400, "1e999", "'x'", "True", "[]"])
+@pytest.mark.parametrize(
+    "name", ["hidden_size", "d_model", "max_steps", "print_loss_steps", "eval_steps"]
+)
+def test_settings_that_cannot_be_are_not_taken_over_and_break_nothing(tmp_path, name, value):
+    text = re.sub(rf"'{name}': [\d.]+", f"'{name}': {value}", log(last=60))
+    run = written(tmp_path, text)
+    assert [s.step for s in run.steps] == [0, 10, 20, 30, 40, 50, 60]
+    report = diagnose(run, 0.0)
+    assert len(report.answers) == 11
+    assert "<html" in render_html(report, run)
 
 
 def test_a_very_long_log_keeps_every_second_record_and_the_time(tmp_path, monkeypatch):
