@@ -205,6 +205,17 @@ def test_another_file_is_refused_in_words(tmp_path, text):
         made(tmp_path, text)
 
 
+def test_a_file_that_was_cut_off_is_refused_or_says_less_and_never_something_else(tmp_path):
+    whole = made(tmp_path).table
+    for place in range(0, len(SETTINGS), 3):
+        try:
+            cut = made(tmp_path, SETTINGS[:place]).table
+        except DataError:
+            continue
+        assert cut["model"] == whole["model"]
+        assert cut["train"] == whole["train"]
+
+
 def test_a_model_of_another_kind_is_refused(tmp_path):
     text = SETTINGS.replace('"encoder": TransformerEncoder', '"encoder": tf.GNMTLikeEncoder')
     with pytest.raises(DataError, match="does not describe a Transformer"):

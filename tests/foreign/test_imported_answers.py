@@ -24,6 +24,7 @@ from unisono.report.markdown import render_markdown
 from unisono.report.page import render_html
 from unisono.report.terminal import render_text
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "imported-1"
 PARAMETERS = 60_880_896
 
 
@@ -192,6 +193,16 @@ def test_an_imported_run_is_not_watched(tmp_path):
     written(tmp_path, log())
     shown = CliRunner().invoke(unisono, ["watch", str(tmp_path / "run"), "--once"])
     assert isinstance(shown.exception, DataError)
+
+
+def test_a_run_imported_by_the_first_version_can_still_be_read():
+    run = read_run(GOLDEN)
+    assert run.imported.format == 1
+    assert (run.imported.trainer, run.imported.processes) == ("OpenSeq2Seq", 2)
+    assert [s.step for s in run.steps] == [0, 10, 20, 30, 40, 50]
+    assert run.steps[1].seconds == 0.51
+    assert [v.forced_bleu for v in run.validations] == pytest.approx([90.0, 23.1])
+    assert diagnose(run, 0.0).answer("network").verdict == "bottleneck"
 
 
 def test_our_own_runs_are_told_as_before():

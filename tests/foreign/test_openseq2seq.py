@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from unisono.foreign.openseq2seq.log import MOST_RECORDS
 from unisono.foreign.run import write_run
 from unisono.foreign.told import Told
 from unisono.records.view import read_run
+from unisono.report.page import render_html
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "openseq2seq-logs"
 
@@ -74,6 +76,28 @@ def test_times_add_up_from_the_first_clock_in_the_log(tmp_path):
     told = [round(seconds(s.step), 3) for s in run.steps]
     assert run.steps[-1].time - run.starts[0].time == pytest.approx(10 * sum(told))
     assert run.starts[0].time == pytest.approx(1593185802.835076)
+
+
+def test_without_settings_the_updates_between_two_records_are_counted(tmp_path):
+    run = imported(tmp_path, "".join(record(step) for step in (0, 10, 20, 40)))
+    told = [round(seconds(step), 3) for step in (10, 20, 40)]
+    whole = 10 * told[0] + 10 * told[1] + 20 * told[2]
+    assert run.steps[-1].time == pytest.approx(whole)
+    assert run.about.every_steps == 10
+    assert "not in the log" in run.about.notes[-1]
+
+
+def test_one_process_with_several_gpus_uses_no_network(tmp_path):
+    text = log(hosts=(), ranks=0).replace("*** Using horovod\n", "")
+    text = text.replace("'use_horovod': True", "'use_horovod': False")
+    about = imported(tmp_path, text.replace("'num_gpus': 1", "'num_gpus': 4")).about
+    assert (about.processes, about.machines) == (1, 1)
+
+
+def test_a_place_where_nothing_can_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot be written|is there already"):
+        write_run(imported(tmp_path, log()), tmp_path / "file" / "run")
 
 
 def test_what_is_not_printed_is_not_known(tmp_path):
@@ -188,6 +212,19 @@ def test_a_setting_that_was_torn_is_named_and_the_others_are_read(tmp_path):
     run = imported(tmp_path, text)
     assert any("could not be read: " in note for note in run.about.notes)
     assert run.config["train"]["max_steps"] == 500
+
+
+@pytest.mark.parametrize("value", ["-5", "0", "1" + "0" * 400, "1e999", "'x'", "True", "[]"])
+@pytest.mark.parametrize(
+    "name", ["hidden_size", "d_model", "max_steps", "print_loss_steps", "eval_steps"]
+)
+def test_settings_that_cannot_be_are_not_taken_over_and_break_nothing(tmp_path, name, value):
+    text = re.sub(rf"'{name}': [\d.]+", f"'{name}': {value}", log(last=60))
+    run = written(tmp_path, text)
+    assert [s.step for s in run.steps] == [0, 10, 20, 30, 40, 50, 60]
+    report = diagnose(run, 0.0)
+    assert len(report.answers) == 11
+    assert "<html" in render_html(report, run)
 
 
 def test_a_very_long_log_keeps_every_second_record_and_the_time(tmp_path, monkeypatch):

@@ -95,9 +95,12 @@ def config(source: Path, to: Path, processes: int) -> None:
         raise DataError(f"{to} is there already", where="--to", fix="choose another name")
     made = read_settings(source, processes)
     text = to_toml(made, source.name)
-    to.parent.mkdir(parents=True, exist_ok=True)
-    with to.open("x", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with to.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise DataError(f"{to} cannot be written: {error.strerror}", where="--to") from error
     for entry in made.left:
         print(f"not taken over: {_shown(entry)}", file=sys.stderr)
     print(to)

@@ -72,8 +72,19 @@ class ForeignRun:
 def write_run(run: ForeignRun, to: Path) -> None:
     """Write `run` as the run directory `to`, which must not exist or be empty."""
     check_free(to)
-    if to.is_dir():
-        to.rmdir()
+    try:
+        if to.is_dir():
+            to.rmdir()
+        _write(run, to)
+    except OSError as error:
+        raise DataError(
+            f"{to} cannot be written: {error.strerror}",
+            where="--to",
+            fix="choose a place with room where you may write",
+        ) from error
+
+
+def _write(run: ForeignRun, to: Path) -> None:
     with new_directory(to) as place:
         directory = RunDirectory(place)
         directory.events(0).parent.mkdir()

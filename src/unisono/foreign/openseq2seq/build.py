@@ -2,20 +2,25 @@
 
 import math
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from unisono.config.load import resolve
 from unisono.errors import ConfigError, DataError
 from unisono.foreign.lines import log_lines
 from unisono.foreign.openseq2seq.log import Evaluation, LoggedRun, LogReader, Spent
 from unisono.foreign.openseq2seq.settings import settings_of
-from unisono.foreign.openseq2seq.values import Parameters
+from unisono.foreign.openseq2seq.values import Parameters, inner
 from unisono.foreign.run import ForeignRank, ForeignRun, ForeignStep, ForeignValidation
 from unisono.foreign.told import Told
 from unisono.records.imported import Imported
 
 TRAINER = "OpenSeq2Seq"
+LARGEST = 10**12
 KEPT = ("model", "optimizer", "schedule", "train", "validation", "checkpoint", "decoding")
 FORCED_BLEU = (
     "the BLEU in the log is not one of translations: OpenSeq2Seq scores the words it would "
@@ -48,7 +53,7 @@ def read_openseq2seq(path: Path, told: Told, wanted: int = 0) -> ForeignRun:
         device="cuda" if logged.places or logged.devices else "",
         notes=tuple(_notes(reader, every, parameters)),
     )
-    config = {name: t for name, t in settings_of(parameters).table.items() if name in KEPT}
+    config = dict(_possible(settings_of(parameters).table))
     return ForeignRun(
         about=told.applied(about),
         steps=steps,
@@ -58,6 +63,17 @@ def read_openseq2seq(path: Path, told: Told, wanted: int = 0) -> ForeignRun:
         config={**config, "openseq2seq": _plain(parameters.train)},
         environment={"devices": sorted(map(_clean, logged.devices))} if logged.devices else {},
     )
+
+
+def _possible(tables: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the tables that our strict reader accepts: a log may say anything."""
+    for name in KEPT:
+        if name not in tables:
+            continue
+        with suppress(ConfigError):
+            least = {"data": {}, "corpus": {"directory": "-"}, name: tables[name]}
+            resolve(least, where="log", training=False)
+            yield name, tables[name]
 
 
 def _check(reader: LogReader, path: Path, wanted: int) -> None:
@@ -94,7 +110,7 @@ def _table(logged: LoggedRun, name: str) -> dict[str, object]:
 
 def _number(parameters: Parameters, name: str) -> int:
     value = parameters.train.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and 0 < value < LARGEST else 0
 
 
 def _time(logged: LoggedRun, spent: Spent, every: int) -> float:
@@ -174,8 +190,9 @@ def _ranks(logged: LoggedRun, processes: int) -> tuple[ForeignRank, ...]:
 def _notes(reader: LogReader, every: int, parameters: Parameters) -> list[str]:
     logged = reader.kept
     often = f"every {every:,} updates" if every else "now and then"
+    smoothed = ", with label smoothing" if _smoothing(parameters) else ""
     notes = [
-        f"the log has a loss {often}: that of one batch of rank 0, with label smoothing",
+        f"the log has a loss {often}: that of one batch of rank 0{smoothed}",
         f"the log has a time {often}: the mean of an update since the time before, "
         "validations among them included",
     ]
@@ -186,6 +203,11 @@ def _notes(reader: LogReader, every: int, parameters: Parameters) -> list[str]:
     if logged.clock:
         notes.append("times follow the first one in the log; its time zone is not known")
     return notes + _notes_on_damage(reader)
+
+
+def _smoothing(parameters: Parameters) -> bool:
+    value = inner(parameters.train, "loss_params").get("label_smoothing")
+    return isinstance(value, float) and value > 0
 
 
 def _note_on_steps(parameters: Parameters) -> str:

@@ -106,7 +106,8 @@ class LoggedRun:
 
     def add(self, record: Record) -> None:
         """Take the next record; of very many only one in two, in four … is kept."""
-        seconds, gap = record.seconds or 0.0, record.step - (self.last_step or record.step)
+        seconds = record.seconds or 0.0
+        gap = 0 if self.last_step is None else record.step - self.last_step
         self.spent = Spent(self.spent.readings + seconds, self.spent.weighted + seconds * gap)
         record.spent, self.last_step = self.spent, record.step
         for evaluation in reversed(self.evaluations):

@@ -2,6 +2,7 @@
 
 Schedule = tuple[dict[str, object], list[str], str]
 NONE: Schedule = ({}, [], "")
+LARGEST = 10**12
 
 
 def schedule_of(policy: str, settings: dict[str, object]) -> Schedule:
@@ -9,7 +10,9 @@ def schedule_of(policy: str, settings: dict[str, object]) -> Schedule:
     numbers = {
         name: float(value)
         for name, value in settings.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        if isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 <= value <= LARGEST
     }
     made = {
         "transformer_policy": _transformer,
@@ -24,6 +27,8 @@ def schedule_of(policy: str, settings: dict[str, object]) -> Schedule:
 
 def _transformer(numbers: dict[str, float]) -> Schedule:
     scale = numbers["learning_rate"] * numbers.get("coefficient", 1.0)
+    if not scale or numbers["d_model"] < 1:
+        return NONE
     table: dict[str, object] = {
         "name": "transformer",
         "scale": scale,

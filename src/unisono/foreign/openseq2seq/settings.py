@@ -10,6 +10,7 @@ from typing import Any
 from unisono.foreign.openseq2seq.schedules import schedule_of
 from unisono.foreign.openseq2seq.values import Parameters, Symbol, Unreadable, inner
 
+LARGEST = 10**15
 ENCODER, DECODER = "encoder_params", "decoder_params"
 MODEL = (
     ("width", ENCODER, "hidden_size"),
@@ -108,8 +109,10 @@ def value_of(parameters: Parameters, place: str, name: str) -> object:
 
 
 def is_number(value: object) -> bool:
-    """Return whether `value` is a number; True and False are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Return whether `value` is a number of sensible size; True and False are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -LARGEST <= value <= LARGEST  # neither is infinity nor NaN
 
 
 def _dotted(place: str, name: str) -> str:

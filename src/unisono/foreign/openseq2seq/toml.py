@@ -23,6 +23,8 @@ def read_settings(path: Path, processes: int = 0) -> Translation:
             fix="\n         ".join(made.left[:5]) or "name another file of settings",
         )
     made.put("corpus", "directory", f"corpora/{path.stem}")
+    if "train" not in made.table.setdefault("data", {}):
+        made.left.append("data.train: no files of text are named that can be read")
     resolve(made.table, where=f"{path} as TOML")
     return made
 

@@ -63,7 +63,7 @@ HUGGING_FACE = Tags(
     gradient_norm=("train/grad_norm",),
     bleu=("eval/bleu",),
     valid_seconds=("eval/runtime",),
-    note="losses are means over batches, not over words",
+    note="these tags are Hugging Face's, but not its alone; losses are means over batches",
 )
 FAIRSEQ = Tags(
     trainer="fairseq",
