@@ -56,6 +56,7 @@ def agreeing_at_once(comm):
 
 
 @pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2, 3], indirect=True)
 def test_agreeing_after_every_update_in_full_is_plain_sgd(ranks):
     first, *others = ranks.run(agreeing_at_once)
     assert all(other[0] == first[0] for other in others)
@@ -91,6 +92,7 @@ def by_brute_force(comm, momentum, rate, local_steps=3):
 
 
 @pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2, 3], indirect=True)
 @pytest.mark.parametrize(("momentum", "rate"), [(0.0, 1.0), (0.5, 0.7)])
 def test_rounds_of_one_fragment_are_nesterovs_steps_on_the_mean_difference(
     ranks, momentum, rate
@@ -112,6 +114,7 @@ def apart_and_together(comm, bits):
 
 
 @pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2, 3], indirect=True)
 @pytest.mark.parametrize("bits", [32, 8, 4])
 def test_exact_then_apart_but_near_then_exact_again(ranks, bits):
     found = ranks.run(apart_and_together, bits)
@@ -138,6 +141,7 @@ def nothing_is_lost(comm, bits):
 
 
 @pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2, 3], indirect=True)
 def test_what_rounding_dropped_is_in_the_weights_all_agree_on(ranks):
     exact = torch.tensor(ranks.run(nothing_is_lost, 32)[0][0])
     coarse = ranks.run(nothing_is_lost, 4)
@@ -177,6 +181,7 @@ def go_on(comm, momentum):
 
 
 @pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2, 3], indirect=True)
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_all_it_keeps_is_saved(ranks, momentum):
     weights = len(list(new_model().parameters()))

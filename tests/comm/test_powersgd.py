@@ -9,7 +9,7 @@ from support.exchanges import SMALL_BUCKETS, exact_gradients, exchange, left_ove
 from unisono.comm.memory import collect, deal
 from unisono.comm.powersgd import PowerSgd
 
-pytestmark = pytest.mark.ranks
+pytestmark = [pytest.mark.ranks, pytest.mark.parametrize("ranks", [2, 3], indirect=True)]
 
 
 def sums_over_time(comm, bucket_mb):
