@@ -192,7 +192,7 @@ def test_wobble_between_evaluations_is_not_overfitting():
     random = np.random.default_rng(4)
     alarms = 0
     for seed in range(20):
-        course = [2.4 + 0.6 * math.exp(-n / 3) for n in range(14)]
+        course = [2.4 + 0.6 * math.exp(-n / 1.5) for n in range(14)]
         losses = [loss * (1 + 0.003 * random.normal()) for loss in course]
         clean = [loss - 0.2 - 0.001 * n for n, loss in enumerate(course)]
         made = with_clean(curve(losses, every=14), clean)
