@@ -45,6 +45,12 @@ def test_long_sentences_count_by_their_tokens():
     assert found.delta == pytest.approx(30 / 3000)
 
 
+def test_what_every_token_lost_alike_is_certain():
+    _, first, tokens = made()
+    (found,) = compare([first + np.float32(0.5) * tokens], first, tokens)
+    assert (found.low, found.high) == pytest.approx((0.5, 0.5), abs=1e-5)
+
+
 def test_nothing_differs_from_itself():
     _, first, tokens = made()
     (found,) = compare([first], first, tokens)

@@ -11,7 +11,8 @@ from unisono.records.events import Validated
 CHANCE = 0.01
 WORSE = 0.005
 WORSE_IF_PROVED = 0.001
-MOST_NOISE = 0.01
+# The best of many evaluations is the lucky one: on a plateau, two noises above it are common.
+WOBBLES, MOST_NOISE = 4.0, 0.02
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def turn_of(case: Case, curve: Sequence[tuple[int, float]]) -> Turn:
     proved = bool(later) and all(step in known for step, _ in later)
     least = (WORSE_IF_PROVED if proved else WORSE) * best_loss
     noise = noise_of([loss for _, loss in curve])
-    margin = max(least, min(2 * noise, MOST_NOISE * best_loss))
+    margin = max(least, min(WOBBLES * noise, MOST_NOISE * best_loss))
     at_best, at_end, clean = _training(case, best_step)
     return Turn(
         best_step=best_step,
