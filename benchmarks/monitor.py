@@ -95,7 +95,9 @@ def print_table(found: dict[bool, list[Trial]]) -> None:
         print(f"| {'on' if on else 'off'} | {len(found[on])} | {1000 * steps[on]:.2f} |")
     shares = [trial.sampler_share for trial in found[True]]
     closed = [trial.closed for trials in found.values() for trial in trials]
-    print(f"\nthe step is {100 * overhead:+.2f} % longer with it (goal: at most {GOAL:.0%})")
+    print(
+        f"\nthe step with it against that without: {100 * overhead:+.2f} % (goal: {GOAL:.0%})"
+    )
     print(f"pair by pair from {100 * each[0]:+.2f} % to {100 * each[-1]:+.2f} %")
     print(f"the sampler takes {100 * median(shares):.2f} % of one core")
     print(f"the ledger has a name for {100 * median(closed):.1f} % of the wall clock")

@@ -7,6 +7,7 @@ import pytest
 
 from support.tiny import tiny_settings
 from unisono.config.write import to_toml
+from unisono.diagnose.case import open_case
 from unisono.diagnose.diagnosis import diagnose
 from unisono.lab.agents import plan_agent
 from unisono.lab.lab import Lab
@@ -30,6 +31,7 @@ def train(corpus_home, home, plan, steps):
         validation={"every_steps": 1_000_000, "bleu": False},
         checkpoint={"every_steps": 1_000_000},
         monitor={"on": True, "every": "0.2 s"},
+        sync={"bucket_mb": 0.3},
     )
     config = home / "run.toml"
     config.write_text(to_toml(settings))
@@ -61,3 +63,5 @@ def test_a_slow_direction_and_the_interface_are_named_with_their_rates(corpus_ho
     found = findings(view)["slow_direction"]
     assert "From node1 to node0" in found.summary
     assert "foreign_traffic" not in findings(view)
+    for row in open_case(view, time.time()).ledger.usual:
+        assert 0 < row.hidden < row.seconds - row.wire
