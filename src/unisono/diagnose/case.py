@@ -1,11 +1,14 @@
 """What all answers and rules look at, worked out once."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from unisono.diagnose.bottleneck import find_bottleneck
 from unisono.diagnose.ledger import Ledger, keep_ledger
+from unisono.diagnose.load import Load, loads_of
 from unisono.diagnose.report import Bottleneck
 from unisono.diagnose.sessions import Session, sessions_of
+from unisono.diagnose.traffic import Node, nodes_of
 from unisono.diagnose.wire import computed_bottleneck
 from unisono.records.view import RunView
 
@@ -19,6 +22,16 @@ class Case:
     sessions: tuple[Session, ...]
     ledger: Ledger
     bottleneck: Bottleneck
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Return what the machines did to the network."""
+        return nodes_of(self.run)
+
+    @cached_property
+    def loads(self) -> tuple[Load, ...]:
+        """Return how busy the machines were."""
+        return loads_of(self.run)
 
     @property
     def size(self) -> int:

@@ -37,7 +37,9 @@ def find_drop(values: Sequence[float], *, factor: float, fewest: int) -> Change 
 
 def _misfit(values: Sequence[float], place: int) -> float:
     """Return how badly two levels, one before and one after `place`, describe the values."""
-    return sum(
-        sum(abs(value - median(part)) for value in part)
-        for part in (values[:place], values[place:])
-    )
+    return _spread(values[:place]) + _spread(values[place:])
+
+
+def _spread(values: Sequence[float]) -> float:
+    middle = median(values)
+    return sum(abs(value - middle) for value in values)

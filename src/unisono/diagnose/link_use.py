@@ -6,7 +6,7 @@ from statistics import quantiles
 from unisono.diagnose.case import Case
 from unisono.diagnose.counted import counter_of
 from unisono.diagnose.exchanged import expected_bytes
-from unisono.diagnose.traffic import Bytes, Node, nodes_of
+from unisono.diagnose.traffic import Bytes, Node
 from unisono.records.sampled import Sampled, Traffic
 from unisono.units import amount_of_bytes
 
@@ -71,7 +71,7 @@ def link_uses(case: Case) -> tuple[LinkUse, ...]:
     expected = expected_bytes(case)
     if len(case.run.hosts) < 2 or not expected:
         return ()
-    uses = (_use(node, expected) for node in nodes_of(case.run))
+    uses = (_use(node, expected) for node in case.nodes)
     return tuple(use for use in uses if use is not None)
 
 

@@ -35,7 +35,8 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
 
     `seconds` are those that the run had taken by then. `sources` says what an epoch is mixed
     of, if there is more than one source. `interface` and `address` are those of the network
-    over which this process exchanges gradients; empty for a process alone.
+    over which this process exchanges gradients; empty for a process alone. The `strategy`
+    sends numbers of so many `bits`, once in `every` updates.
     """
 
     step: int
@@ -54,6 +55,8 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
     sources: list[MixedSource] = []
     interface: str = ""
     address: str = ""
+    bits: int = 32
+    every: int = 1
 
 
 class StepTaken(Event, frozen=True, kw_only=True, tag="step"):

@@ -167,7 +167,7 @@ def _finish(session: Session, model: TransformerModel, corpus: Corpus) -> Iterat
 
 
 def _started(session: Session, found: Found, model: TransformerModel) -> Started:
-    world = session.parts.comm.world
+    world, sync = session.parts.comm.world, session.settings.sync
     return Started(
         time=time.time(),
         step=found.progress.step,
@@ -178,13 +178,15 @@ def _started(session: Session, found: Found, model: TransformerModel) -> Started
         pid=os.getpid(),
         device=world.device,
         threads=torch.get_num_threads(),
-        strategy=session.settings.sync.strategy if world.size > 1 else "solo",
+        strategy=sync.strategy if world.size > 1 else "solo",
         parameters=sum(weight.numel() for weight in model.parameters()),
         updates_per_epoch=session.stream.updates_in(found.progress.epoch),
         checkpoint=found.name,
         seconds=found.progress.seconds,
         interface=world.interface,
         address=world.address,
+        bits=sync.bits if sync.strategy in ("compressed", "diloco") else 32,
+        every=sync.local_steps if sync.strategy == "diloco" else 1,
     )
 
 

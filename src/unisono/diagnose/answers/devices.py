@@ -7,7 +7,7 @@ from statistics import fmean
 
 from unisono.diagnose.arithmetic_done import flops_per_second, known_device
 from unisono.diagnose.case import Case
-from unisono.diagnose.load import GpuUse, Load, loads_of
+from unisono.diagnose.load import GpuUse, Load
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
 from unisono.diagnose.words import count, listing, percent, rounded
@@ -38,7 +38,7 @@ def answer_devices(case: Case) -> Answer:
             f"{NOT_SAMPLED}.",
             values={"devices": _devices(case)},
         )
-    shares, loads = case.bottleneck.shares, loads_of(case.run)
+    shares, loads = case.bottleneck.shares, case.loads
     waiting = shares.data + shares.network + shares.straggler
     proof = _proof(case, loads)
     verdict = _verdict(waiting, proof)

@@ -6,7 +6,7 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.changes import find_drop
 from unisono.diagnose.counted import counter_of, during
 from unisono.diagnose.report import Finding
-from unisono.diagnose.traffic import Node, Way, nodes_of
+from unisono.diagnose.traffic import Node, Way
 from unisono.records.sampled import Peer
 from unisono.units import duration
 
@@ -28,7 +28,7 @@ class BurstCredits:
     def __call__(self, case: Case) -> tuple[Finding, ...]:
         if len(case.run.hosts) < 2 or case.bottleneck.shares.network < self.share:
             return ()
-        found = (self._look(case, node) for node in nodes_of(case.run))
+        found = (self._look(case, node) for node in case.nodes)
         # All machines of a ring slow down with the slowest link: it is told once.
         return tuple(finding for finding in found if finding is not None)[:1]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.load import Load, loads_of
+from unisono.diagnose.load import Load
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import percent
 from unisono.units import amount_of_bytes
@@ -17,7 +17,7 @@ class Memory:
     gpu_share: float = 0.97
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
-        loads = loads_of(case.run)
+        loads = case.loads
         machines = [_machine(load) for load in loads if load.memory >= self.share]
         gpus = [
             Finding(

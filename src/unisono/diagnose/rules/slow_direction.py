@@ -7,7 +7,6 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.exchanged import expected_bytes
 from unisono.diagnose.link_use import link_uses
 from unisono.diagnose.report import Finding
-from unisono.diagnose.traffic import nodes_of
 from unisono.diagnose.words import percent
 
 MBIT, MUCH_FOREIGN = 8e-6, 0.20
@@ -78,7 +77,7 @@ def _directions(case: Case) -> list[Direction]:
     needed = expected_bytes(case)
     return [
         Direction(node.host, hosts[way.address], way.bytes_per_second)
-        for node in nodes_of(case.run)
+        for node in case.nodes
         for way in node.ways
         # The small talk of processes goes other ways as well.
         if way.address in hosts and way.sent > 0.5 * needed * node.updates

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.load import Load, loads_of
+from unisono.diagnose.load import Load
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import percent
 
@@ -15,7 +15,7 @@ class StolenTime:
     share: float = 0.05
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
-        loads = loads_of(case.run)
+        loads = case.loads
         stolen = [_stolen(load) for load in loads if load.steal >= self.share]
         held = [_held_back(load) for load in loads if load.held_back >= self.share]
         return (*stolen, *held)

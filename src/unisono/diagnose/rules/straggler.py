@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from unisono.diagnose.answers.step_time import lateness
 from unisono.diagnose.case import Case
 from unisono.diagnose.lateness import Lateness, lateness_of
-from unisono.diagnose.load import loads_of
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import percent
 from unisono.units import duration
@@ -68,7 +67,7 @@ def _evidence(case: Case, late: Lateness) -> list[str]:
 
 
 def _machine(case: Case, late: Lateness) -> list[str]:
-    load = next((load for load in loads_of(case.run) if load.host == late.host), None)
+    load = next((load for load in case.loads if load.host == late.host), None)
     if load is None or late.kind == "tokens":
         return []
     lines = []

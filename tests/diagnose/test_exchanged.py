@@ -1,0 +1,37 @@
+"""What an update sends, by the strategy that the processes say they used."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from diagnose.made_runs import PARAMETERS, now, team
+from unisono.diagnose.case import open_case
+from unisono.diagnose.exchanged import arithmetic, expected_bytes
+
+
+def made(**strategy):
+    run = team(lambda *_: {"exchange": 0.1}, hosts=("a", "b"), steps=10)
+    starts = tuple(msgspec.structs.replace(start, **strategy) for start in run.starts)
+    return open_case(replace(run, starts=starts), now())
+
+
+@pytest.mark.parametrize(
+    ("strategy", "bytes_a_weight"),
+    [
+        ({"strategy": "ddp"}, 4.0),
+        ({"strategy": "compressed", "bits": 16}, 2 + 4 / 256),
+        ({"strategy": "compressed", "bits": 4}, 0.5 + 4 / 256),
+        ({"strategy": "diloco", "bits": 8, "every": 5}, (1 + 4 / 256) / 5),
+    ],
+)
+def test_each_strategy_sends_what_its_formula_says(strategy, bytes_a_weight):
+    case = made(**strategy)
+    assert expected_bytes(case) == pytest.approx(PARAMETERS * bytes_a_weight, rel=1e-4)
+    assert " an update, each way" in arithmetic(case)
+
+
+def test_what_is_not_computed_is_not_invented():
+    case = made(strategy="powersgd")
+    assert expected_bytes(case) == 0
+    assert "is not computed" in arithmetic(case)
