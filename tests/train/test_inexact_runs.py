@@ -79,7 +79,7 @@ def test_more_bits_are_closer_to_the_exact_run(ranks, corpus_home, tmp_path):
     assert off[16] < off[8] < off[4] < 0.1
 
 
-def test_left_overs_survive_a_change_of_size(ranks, corpus_home, tmp_path):
+def test_a_run_goes_on_alone_and_then_with_others_again(ranks, corpus_home, tmp_path):
     home, tables = link_corpus(corpus_home, tmp_path), tables_of(4)
     ranks.run(train_in_parts, str(home), "run", [6], tables)
     path = home / "run" / "checkpoints" / "step-0000006"
