@@ -42,9 +42,9 @@ def able():
         pytest.skip(f"no laboratory here: {error}")
 
 
-@pytest.fixture(scope="session", params=[2, 3, 4], ids=lambda n: f"{n} ranks")
+@pytest.fixture(scope="session", params=[2, 4], ids=lambda n: f"{n} ranks")
 def ranks(request):
-    """Two, then three, then four real processes joined by gloo."""
+    """Two, then four real processes joined by gloo."""
     from support.ranks import Ranks
 
     group = Ranks(request.param)

@@ -152,6 +152,6 @@ def attach_use_and_drop(comm):
 
 def test_times_are_told_and_nothing_is_kept(ranks):
     for parts, sane, freed in ranks.run(attach_use_and_drop):
-        assert parts == ["backward", "exchange", "forward"]
+        assert parts == ["backward", "exchange", "forward", "hidden"]
         assert sane
         assert freed

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
@@ -138,17 +138,24 @@ def test_the_sampler_ends_with_its_worker_however_that_ends(tmp_path):
     sampler.wait(timeout=30)
 
 
+@contextmanager
+def sampled(run):
+    """Sample into a run; yields the process that does it."""
+    before = set(psutil.Process().children())
+    with Sampling(Orders(run=str(run), rank=0, pids=(), every=0.1)):
+        (sampler,) = set(psutil.Process().children()) - before
+        yield sampler
+
+
 def test_a_sampler_that_dies_is_not_missed(tmp_path):
-    with Sampling(Orders(run=str(tmp_path), rank=0, pids=(), every=0.1)):
-        (sampler,) = psutil.Process().children()
+    with sampled(tmp_path) as sampler:
         sampler.kill()
         sampler.wait(timeout=30)
 
 
 def test_a_run_directory_that_cannot_be_written_is_no_trouble(tmp_path, capfd):
     (tmp_path / "monitor").write_text("in the way")
-    with Sampling(Orders(run=str(tmp_path), rank=0, pids=(), every=0.1)):
-        (sampler,) = psutil.Process().children()
+    with sampled(tmp_path) as sampler:
         sampler.wait(timeout=30)
     assert "Traceback" not in capfd.readouterr().err
 
@@ -158,8 +165,7 @@ def test_a_file_is_full_at_some_time(tmp_path):
     path.parent.mkdir()
     with path.open("wb") as file:
         file.truncate(256 * 2**20)
-    with Sampling(Orders(run=str(tmp_path), rank=0, pids=(), every=0.1)):
-        (sampler,) = psutil.Process().children()
+    with sampled(tmp_path) as sampler:
         sampler.wait(timeout=30)
     with path.open("rb") as file:
         file.seek(-200, os.SEEK_END)

@@ -76,7 +76,7 @@ def lab(
     plan = LabPlan(nodes, workers_per_node, link, _rates(link_from), burst=burst, delay=delay)
     trains = command[0] in TOGETHER
     if trains:
-        _check_everywhere(on)
+        _check_everywhere(on, command[0])
     run = _check_training(command) if trains and (restarts or not dry_run) else None
     again = Restarts(restarts, str(run or ""), fewest)
     programs = _training(plan, command, again) if trains else _programs(plan, on, command)
@@ -110,10 +110,12 @@ def _rates(texts: Sequence[str]) -> dict[int, str]:
     return rates
 
 
-def _check_everywhere(on: str) -> None:
+def _check_everywhere(on: str, verb: str) -> None:
     if on:
         raise ConfigError(
-            "it runs on all nodes", where="--on", fix="leave --on out, or use fewer nodes"
+            f"`{verb}` runs on all nodes",
+            where="--on",
+            fix="leave --on out, or use fewer nodes",
         )
 
 

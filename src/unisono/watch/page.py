@@ -29,7 +29,7 @@ def page(
     run: Path, view: RunView, outline: Sequence[tuple[int, float]], now: Now, width: int
 ) -> RenderableType:
     """Return everything as lines for a terminal of so many columns."""
-    lines = [_title(run, now), _progress(now, width), Text()]
+    lines = [_title(run, now, width), _progress(now, width), Text()]
     lines += [_numbers(view, now), *_curve(outline, width), *_validation(view)]
     if now.lanes:
         lines += [Text(), _legend(), *_bars(now.lanes, width)]
@@ -76,9 +76,10 @@ def _mean(values: Sequence[float]) -> float:
     return sum(known) / len(known) if known else math.nan
 
 
-def _title(run: Path, now: Now) -> Text:
-    state = (f" {now.state} ", f"bold {STATES.get(now.state, 'dim')}")
-    return Text.assemble((_printable(str(run)), "bold"), " ", state)
+def _title(run: Path, now: Now, width: int) -> Text:
+    name, room = _printable(str(run)), max(10, width - len(now.state) - 2)
+    shown = name if len(name) <= room else f"…{name[1 - room :]}"
+    return Text.assemble((shown, "bold"), "  ", (now.state, STATES.get(now.state, "dim")))
 
 
 def _progress(now: Now, width: int) -> Text:
