@@ -128,7 +128,7 @@ def _example(schedule: Schedule) -> str:
 def _configured(case: Case, schedule: Schedule) -> str:
     table = case.run.config["schedule"]
     chosen = ", ".join(f"{key} = {value}" for key, value in table.items() if key != "name")
-    return f"configured: `{table['name']}` with {chosen}, which makes {schedule.formula()}"
+    return f"configured: `{table['name']}` with {chosen}: {schedule.formula()}"
 
 
 def _rolled_back(case: Case) -> bool:
