@@ -1,5 +1,6 @@
 """`unisono launch --hosts` over real ssh, on machines of a laboratory."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -194,6 +195,16 @@ def test_the_exit_code_is_that_of_the_run(machines):
     )
     assert done.returncode == 2, done.stderr
     assert "error: this run was started with model.width = 16, now it is 32" in done.stderr
+
+
+def test_check_measures_the_machines_and_its_result_is_bare(machines):
+    words = command(machines, "--hosts", "node0,node1", "--json", "--seconds", 1)
+    words[words.index("launch")] = "check"
+    done = machines.run(0, words, timeout=200)
+    assert done.returncode in (0, 1), done.stderr  # 1 is the stop sign
+    found = json.loads(done.stdout)
+    assert [process["host"] for process in found["measured"]["processes"]] == ["node0", "node1"]
+    assert "all are ready, and meet at" in done.stderr
 
 
 def start_long(machines, name):
