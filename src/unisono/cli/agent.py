@@ -12,7 +12,7 @@ from unisono.exit_codes import INTERRUPTED, RESTARTABLE
 
 FIX = (
     "look above and in the system's log for why (out of memory?), then start the same "
-    "command again: it continues from the last checkpoint"
+    "command again: it continues from the last checkpoint, if there is one yet"
 )
 
 

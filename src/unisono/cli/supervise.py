@@ -117,7 +117,8 @@ def _gives_up(code: int, patience: Patience) -> str:
     where = f"step {patience.reached}" if patience.reached >= 0 else "where it was"
     return (
         f"error: the agent ended with {code}, {times} without getting further than {where}\n"
-        "  fix:   see above why; then the same command continues from the last checkpoint"
+        "  fix:   see above why; then the same command continues from the last checkpoint, "
+        "if there is one yet"
     )
 
 

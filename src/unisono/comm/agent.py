@@ -50,7 +50,8 @@ def run_agent(arguments: Sequence[str], tell: Tell = say_nothing) -> Outcome:
     except RendezvousConnectionError as error:
         raise LostError(
             "the store of torchrun is gone, and with it the machine or the agent that held it",
-            fix="see what happened there; the same command continues from the last checkpoint",
+            fix="see what happened there; the same command continues from the last "
+            "checkpoint, if there is one yet",
         ) from error
     except RendezvousError as error:
         raise RunError(

@@ -56,4 +56,5 @@ def _what_then() -> str:
     restarts_left = most.isdecimal() and done.isdecimal() and int(done) < int(most)
     if restarts_left or os.environ.get(SUPERVISED):
         return "the processes are started again and go on from the last checkpoint"
-    return "the run ends here; the same command continues from the last checkpoint"
+    again = "the same command continues from the last checkpoint, if there is one yet"
+    return f"the run ends here; {again}"
