@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "unisono"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 FOUNDATION = {"errors", "units", "jsonl", "atomic", "lock", "stopwatch", "workers", "__init__"}
-FOUNDATION |= {"exit_codes", "lanes", "route"}
+FOUNDATION |= {"exit_codes", "lanes", "printable", "route"}
 FORMATS = {"text", "corpus", "corpora", "records", "schedules", "physics"}
 PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", "monitor"}
 PARTS |= {"lookout"}
@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "workers": {"errors"},
     "exit_codes": set(),
     "lanes": set(),
+    "printable": set(),
     "route": set(),
     "__init__": set(),
     "__main__": {"cli"},

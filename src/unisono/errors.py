@@ -8,7 +8,7 @@ do next. The command line prints the three lines and no traceback; anything that
   - ConfigError            exit code 2   the settings are wrong; nothing was started
   - DataError              exit code 3   a file does not hold what it should
   - RunError               exit code 4   training cannot go on
-  - DismissedError         exit code 4   another process of the run reports why
+  - DismissedError         exit code of the process of the run that reports why
   - LostError              exit code 76  contact with another process was lost
 """
 
@@ -21,8 +21,12 @@ class UnisonoError(Exception):
 
     exit_code = 1
 
-    def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
+    def __init__(
+        self, what: str, *, where: str = "", fix: str = "", exit_code: int | None = None
+    ) -> None:
         self.what, self.where, self.fix = what, where, fix
+        if exit_code is not None:
+            self.exit_code = exit_code
         lines = [what]
         if where:
             lines.append(f"  where: {where}")

@@ -63,22 +63,22 @@ def fail_on(comm, rank):
 
     try:
         return all_or_none(comm, action)
-    except DismissedError:
-        return "dismissed"
+    except DismissedError as error:
+        return f"dismissed with {error.exit_code}"
     except RunError as error:
-        return f"run error: {error}"
+        return f"run error {error.exit_code}: {error}"
     except DataError as error:
-        return f"data error: {error}"
+        return f"data error {error.exit_code}: {error}"
 
 
 @pytest.mark.ranks
 def test_if_one_fails_all_fail_and_the_reason_is_told_once(ranks):
     others = ranks.size - 1
-    assert ranks.run(fail_on, 0) == ["data error: no such file"] + ["dismissed"] * others
+    known, dismissed = "data error 3: no such file", "dismissed with 3"
+    assert ranks.run(fail_on, 0) == [known] + [dismissed] * others
     found = ranks.run(fail_on, 1)
-    assert found[0] == "run error: process 1 failed: no such file"
-    assert found[1] == "data error: no such file"
-    assert set(found[2:]) <= {"dismissed"}
+    assert found[:2] == ["run error 3: process 1 failed: no such file", known]
+    assert set(found[2:]) <= {dismissed}
     assert ranks.run(fail_on, -1) == [1] * ranks.size
 
 

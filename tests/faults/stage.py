@@ -120,10 +120,19 @@ class Stage:
             line.split()[-1] for line in status.splitlines() if line.startswith("NSpid")
         )
 
-    def losses(self, rank):
-        """Return the losses that the events of a rank tell of."""
+    def loss(self, rank, after=0.0):
+        """Return the last loss since then of which the events of a rank tell.
+
+        The terminal hears of it first: a disk may be slow, or gone with the link.
+        """
         path = self.run / "events" / f"rank-{rank:04d}.jsonl"
-        return [event for event in from_lines(read_lines(path)) if isinstance(event, Lost)]
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            events = [e for e in from_lines(read_lines(path)) if isinstance(e, Lost)]
+            if events and events[-1].time >= after:
+                return events[-1]
+            time.sleep(0.1)
+        raise AssertionError(f"the events of rank {rank} tell of no loss\n{self.everything()}")
 
     def steps(self):
         path = self.run / "events" / "rank-0000.jsonl"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.errors import ConfigError
-from unisono.physics.bill import bill_for, should_stop
+from unisono.physics.bill import bill_for, why_not
 from unisono.physics.cluster import Cluster, choices, exact_exchange, rare_exchange, step_on
 from unisono.physics.devices import DEVICES, device_called, measured_cpu
 from unisono.physics.exchange import Exchange, flat_ring, gathered, hierarchical, packed_bytes
@@ -120,7 +120,7 @@ def test_a_bill():
     assert bill.updates == 1800
     assert bill.hours == 1.0
     assert bill.money == 5.0
-    assert "50% of the time" in should_stop(bill, bill)
+    assert "50% of the time" in why_not(bill.nodes, 1.5, bill.step.waiting)
 
 
 def test_devices_are_found_however_they_are_written():

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 from unisono.models.settings import TransformerSettings
 from unisono.models.size import parameter_count, training_flops
-from unisono.physics.bill import Bill, bill_for, should_stop
+from unisono.physics.bill import Bill, bill_for, least_drastic, why_not
 from unisono.physics.cluster import Cluster, choices, step_on
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
 from unisono.physics.step import Work
 
 OPTIMIZER_SHARE = 0.02  # of the computing; assumed, like the share of a device's peak
-HIDDEN = 0.05  # waiting less than this is hardly worth a change
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,8 @@ class Outlook:
     @property
     def advised(self) -> Line:
         """Return the least drastic way that hides the exchange, or the fastest if none does."""
-        hidden = [line for line in self.lines if line.bill.step.waiting < HIDDEN]
-        return hidden[0] if hidden else max(self.lines, key=lambda line: line.speedup)
+        waits = [line.bill.step.waiting for line in self.lines]
+        return self.lines[least_drastic(waits, [line.speedup for line in self.lines])]
 
 
 def outlooks(job: Job, nodes: Sequence[int], devices: int, link: Link) -> list[Outlook]:
@@ -101,5 +100,5 @@ def _lines(job: Job, cluster: Cluster, one: Bill | None) -> list[Line]:
         )
         alone = one or bill
         speedup = bill.sentences_per_second / alone.sentences_per_second
-        lines.append(Line(bill, exchange, speedup, should_stop(bill, alone)))
+        lines.append(Line(bill, exchange, speedup, why_not(bill.nodes, speedup, step.waiting)))
     return lines

@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+import time
 
 import click
 
@@ -28,6 +29,7 @@ VERBS = {
     "score": "compute BLEU of a translation",
 }
 FILES = {"import": "import_runs"}  # a word that Python keeps for itself
+DISMISSED_SECONDS = 0.5  # launchers end all when one ends: whoever knows why goes first
 
 
 class Verbs(click.Group):
@@ -68,7 +70,9 @@ def _run() -> int:
     try:
         unisono(standalone_mode=False)
     except UnisonoError as error:
-        if not isinstance(error, DismissedError):
+        if isinstance(error, DismissedError):
+            time.sleep(DISMISSED_SECONDS)
+        else:
             print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except click.exceptions.Abort:

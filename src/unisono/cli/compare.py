@@ -9,6 +9,7 @@ import click
 
 from unisono.cli.options import PathType
 from unisono.diagnose.diagnosis import diagnose
+from unisono.printable import printable
 from unisono.records.view import read_run
 from unisono.report.comparison import Comparison, Row, compare_runs
 
@@ -63,7 +64,7 @@ def _table(title: str, names: Sequence[str], rows: Sequence[Row], frame: str) ->
 
 
 def _cell(text: str, *, marked: bool) -> str:
-    plain = "".join(letter if letter.isprintable() else "�" for letter in text)
+    plain = printable(text)
     if marked:
         return plain.replace("|", "\\|")
     return plain if len(plain) <= WIDEST else f"…{plain[1 - WIDEST :]}"

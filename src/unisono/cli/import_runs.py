@@ -8,6 +8,7 @@ import click
 
 from unisono.cli.options import PathType
 from unisono.errors import ConfigError, DataError
+from unisono.printable import printable
 from unisono.units import BITS, amount
 
 TO_RUN = click.option("--to", type=PathType, required=True, help="The run directory to write.")
@@ -102,7 +103,7 @@ def config(source: Path, to: Path, processes: int) -> None:
     except OSError as error:
         raise DataError(f"{to} cannot be written: {error.strerror}", where="--to") from error
     for entry in made.left:
-        print(f"not taken over: {_shown(entry)}", file=sys.stderr)
+        print(f"not taken over: {printable(entry)}", file=sys.stderr)
     print(to)
 
 
@@ -125,10 +126,6 @@ def _told(facts: dict[str, Any]) -> Any:
 
 def _say(to: Path, notes: tuple[str, ...]) -> None:
     for note in notes:
-        print(f"note: {_shown(note)}", file=sys.stderr)
+        print(f"note: {printable(note)}", file=sys.stderr)
     print(to)
     print(f"now: unisono report {to}", file=sys.stderr)
-
-
-def _shown(text: str) -> str:
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 import torch
@@ -21,7 +21,8 @@ def all_or_none(comm: Comm, action: Callable[[], T]) -> T:
     """Return what `action` returns; if it fails on any process, fail on all.
 
     The process that failed raises its own error, the leading one says who it was, and the
-    others leave in silence, so that a person reads the reason once.
+    others leave in silence, so that a person reads the reason once. All end with the exit
+    code of the cause, since whoever started them may look at any.
     """
     result: list[T] = []
     error: UnisonoError | OSError | None = None
@@ -29,15 +30,30 @@ def all_or_none(comm: Comm, action: Callable[[], T]) -> T:
         result.append(action())
     except (UnisonoError, OSError) as caught:
         error = caught
-    told = comm.gather_bytes(str(error or "").encode("utf-8"))
-    failed = [rank for rank, text in enumerate(told) if text]
-    if error is not None and (comm.world.leads or 0 not in failed):
+    told = comm.gather_bytes(msgspec.json.encode(error and _Failed.of(error)))
+    failures = {
+        rank: failed
+        for rank, text in enumerate(told)
+        if (failed := msgspec.json.decode(text, type=_Failed | None))
+    }
+    if error is not None and (comm.world.leads or 0 not in failures):
         raise error
-    if failed:
+    if failures:
+        rank, failed = next(iter(failures.items()))
         if comm.world.leads:
-            raise RunError(f"process {failed[0]} failed: {told[failed[0]].decode('utf-8')}")
-        raise DismissedError(f"process {failed[0]} failed")
+            raise RunError(f"process {rank} failed: {failed.words}", exit_code=failed.exit_code)
+        raise DismissedError(f"process {rank} failed", exit_code=failed.exit_code)
     return result[0]
+
+
+class _Failed(msgspec.Struct):
+    words: str
+    exit_code: int
+
+    @classmethod
+    def of(cls, error: UnisonoError | OSError) -> Self:
+        code = error.exit_code if isinstance(error, UnisonoError) else UnisonoError.exit_code
+        return cls(str(error), code)
 
 
 def check_same(comm: Comm, facts: Mapping[str, str]) -> None:

@@ -1,10 +1,12 @@
 """How long a run takes, and what it costs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unisono.physics.step import Step
 
 SECONDS_PER_HOUR = 3600
+HIDDEN = 0.05  # waiting less than this is hardly worth a change
 MUCH = 0.30  # of the time spent waiting for the network: too much to pay for
 
 
@@ -40,11 +42,19 @@ def bill_for(
     return Bill(nodes, step, sentences / sentences_per_step, rate, price)
 
 
-def should_stop(many: Bill, one: Bill) -> str:
-    """Return why not to train on many machines, or "" if nothing speaks against it."""
-    if many.nodes > one.nodes and many.sentences_per_second <= one.sentences_per_second:
-        ratio = many.sentences_per_second / one.sentences_per_second
-        return f"{many.nodes} machines are slower than one: {ratio:.2f} times its speed"
-    if many.step.waiting > MUCH:
-        return f"{many.step.waiting:.0%} of the time is spent waiting for the network"
+def why_not(machines: int, speedup: float, waiting: float) -> str:
+    """Return why not to train on many machines, or "" if nothing speaks against it.
+
+    `speedup` is that over one machine, `waiting` the share of the time for the network.
+    """
+    if machines > 1 and speedup <= 1:
+        return f"{machines} machines are slower than one: {speedup:.2f} times its speed"
+    if machines > 1 and waiting > MUCH:
+        return f"{waiting:.0%} of the time would be spent waiting for the network"
     return ""
+
+
+def least_drastic(waits: Sequence[float], speeds: Sequence[float]) -> int:
+    """Return which of the ways, the exact one first, hides its waiting; or the fastest."""
+    hidden = [number for number, waiting in enumerate(waits) if waiting < HIDDEN]
+    return hidden[0] if hidden else max(range(len(speeds)), key=speeds.__getitem__)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from unisono.physics.bill import MUCH, SECONDS_PER_HOUR
+from unisono.physics.bill import SECONDS_PER_HOUR, least_drastic, why_not
 from unisono.physics.cluster import Cluster, choices, exact_exchange, step_on
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
@@ -17,7 +17,6 @@ from unisono.physics.step import Step, Work
 LEFT_OUT = 0.04
 NINETY = 1.645  # standard deviations that hold 90 % of a normal distribution
 SIGMA = 1.4826  # of a normal distribution, in median deviations
-HIDDEN = 0.05  # waiting less than this is hardly worth a change
 FADED = 0.8  # a stream whose rate ends below this share of its beginning has used up credit
 AUTO, NOT_OVERLAPPED = "auto", "all_reduce"  # as `sync.strategy` calls them
 FULL = 0.9  # of the memory
@@ -156,16 +155,17 @@ def _way(
     steps = [_step(measured, one, machines, exchange) for one in rounds]
     step = sorted(steps, key=lambda one: one.seconds)[len(steps) // 2]
     hours = _run_seconds(measured, machines, step.seconds) / SECONDS_PER_HOUR
-    way = Way(
+    speedup = alone.step.seconds / step.seconds if alone else 1.0
+    return Way(
         machines=machines,
         exchange=exchange,
         step=step,
         seconds=_interval([one.seconds for one in steps]),
         hours=hours,
         money=hours * machines * price,
-        speedup=alone.step.seconds / step.seconds if alone else 1.0,
+        speedup=speedup,
+        stop=why_not(machines, speedup, step.waiting),
     )
-    return replace(way, stop=_why_not(way)) if alone else way
 
 
 def _step(measured: Measured, one: Round, machines: int, exchange: Exchange) -> Step:
@@ -210,16 +210,6 @@ def _run_seconds(measured: Measured, machines: int, step: float) -> float:
     return job.updates * step + evaluations + job.checkpoints * measured.checkpoint_seconds
 
 
-def _why_not(way: Way) -> str:
-    if way.machines == 1:
-        return ""
-    if way.speedup <= 1:
-        return f"{way.machines} machines are slower than one: {way.speedup:.2f} times its speed"
-    if way.step.waiting > MUCH:
-        return f"{way.step.waiting:.0%} of the time would be spent waiting for the network"
-    return ""
-
-
 def _is_configured(way: Way, job: Job) -> bool:
     exchange = way.exchange
     if exchange.strategy == "compressed":
@@ -234,9 +224,8 @@ def _advised(ways: Sequence[Way], alone: Way) -> Way:
 
 
 def _least_drastic(ways: Sequence[Way]) -> Way:
-    """Return the first way that hides the exchange, or the fastest if none does."""
-    hidden = [way for way in ways if way.step.waiting < HIDDEN]
-    return hidden[0] if hidden else max(ways, key=lambda way: way.speedup)
+    waits = [way.step.waiting for way in ways]
+    return ways[least_drastic(waits, [way.speedup for way in ways])]
 
 
 def _interval(values: Sequence[float]) -> Interval:

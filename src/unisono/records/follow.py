@@ -4,13 +4,11 @@ Of the updates the last ones are kept, and the course of the loss in outline, so
 weeks on many machines takes no more room than one of minutes.
 """
 
-import tomllib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unisono.errors import DataError
 from unisono.records.events import (
     AnyEvent,
     Ended,
@@ -21,11 +19,16 @@ from unisono.records.events import (
     StepTaken,
     Tested,
     Validated,
-    Warned,
     from_lines,
 )
-from unisono.records.layout import RunDirectory
-from unisono.records.view import RunView
+from unisono.records.view import (
+    RunView,
+    add_event,
+    lost_once,
+    of_kind,
+    read_config,
+    warnings_of,
+)
 
 KEPT_STEPS = 300
 OUTLINE = 400  # points of the course of the loss: at least as many, at most twice
@@ -52,15 +55,16 @@ class _Rank:
                 self.steps.append(event)
                 self._draw(event)
                 continue
-            if isinstance(event, Started):
-                self._undo(event.step)
-            elif isinstance(event, RolledBack):
-                self._undo(event.to_step)
-            self.others.append(event)
+            if isinstance(event, Started | RolledBack):
+                self._undo(event.to_step if isinstance(event, RolledBack) else event.step)
+            add_event(self.others, event)
+
+    @property
+    def began_anew(self) -> bool:
+        """Return whether another run has begun in its place."""
+        return self.path.stat().st_size < self.read
 
     def _lines(self) -> Iterator[bytes]:
-        if self.path.stat().st_size < self.read:  # another run began in its place
-            self.__init__(self.path)  # type: ignore[misc]
         with self.path.open("rb") as file:
             file.seek(self.read)
             data = file.read()
@@ -80,26 +84,13 @@ class _Rank:
         while self.steps and self.steps[-1].step > step:
             self.steps.pop()
         self.outline = [point for point in self.outline if point[0] <= step]
-        self.others = [
-            event
-            for event in self.others
-            if not isinstance(event, Validated | Saved) or event.step <= step
-        ]
 
 
 class Follower:
     """Looks at a run again and again."""
 
     def __init__(self, path: Path) -> None:
-        directory = RunDirectory(path)
-        if not directory.config.is_file():
-            raise DataError(
-                f"{path} is not a run directory: it has no {directory.config.name}",
-                where=str(path),
-                fix="name the directory of a run that has begun, such as runs/demo",
-            )
-        self._path = path
-        self._config = tomllib.loads(directory.config.read_text("utf-8"))
+        self._path, self._config = path, read_config(path)
         self._ranks: dict[int, _Rank] = {}
 
     @property
@@ -111,19 +102,21 @@ class Follower:
         """Return the run as it stands now, with the last updates of each process."""
         for file in sorted((self._path / "events").glob("rank-*.jsonl")):
             rank = int(file.stem.removeprefix("rank-"))
-            self._ranks.setdefault(rank, _Rank(file)).look()
+            if rank not in self._ranks or self._ranks[rank].began_anew:
+                self._ranks[rank] = _Rank(file)
+            self._ranks[rank].look()
         leader = self._ranks[0].others if 0 in self._ranks else []
         everybody = [event for rank in self._ranks.values() for event in rank.others]
         return RunView(
             path=self._path,
             config=self._config,
-            starts=tuple(e for e in everybody if isinstance(e, Started)),
+            starts=tuple(of_kind(everybody, Started)),
             ranks={number: tuple(rank.steps) for number, rank in self._ranks.items()},
-            validations=tuple(e for e in leader if isinstance(e, Validated)),
-            saves=tuple(e for e in leader if isinstance(e, Saved)),
-            warnings=tuple(e for e in leader if isinstance(e, Warned)),
-            tests=tuple(e for e in leader if isinstance(e, Tested)),
-            losses=tuple(e for e in everybody if isinstance(e, Lost)),
-            ends=tuple(e for e in leader if isinstance(e, Ended)),
+            validations=tuple(of_kind(leader, Validated)),
+            saves=tuple(of_kind(leader, Saved)),
+            warnings=tuple(warnings_of(leader)),
+            tests=tuple(of_kind(leader, Tested)),
+            losses=lost_once(of_kind(everybody, Lost)),
+            ends=tuple(of_kind(leader, Ended)),
             seen=(self._ranks[0].last,) if 0 in self._ranks else (),
         )

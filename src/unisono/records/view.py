@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -81,13 +82,7 @@ class RunView:
 
 def read_run(path: Path) -> RunView:
     """Read the run directory at `path`, finished, running or broken off."""
-    directory = RunDirectory(path)
-    if not directory.config.is_file():
-        raise DataError(
-            f"{path} is not a run directory: it has no {directory.config.name}",
-            where=str(path),
-            fix="name a directory that `unisono train` wrote, such as runs/demo",
-        )
+    directory, config = RunDirectory(path), read_config(path)
     recorded = {
         int(file.stem.removeprefix("rank-")): list(from_lines(read_lines(file)))
         for file in sorted((path / "events").glob("rank-*.jsonl"))
@@ -97,30 +92,46 @@ def read_run(path: Path) -> RunView:
     machines = read_machines(directory)
     return RunView(
         path=path,
-        config=tomllib.loads(directory.config.read_text("utf-8")),
+        config=config,
         environment=_read_json(directory.environment),
         corpus=_read_json(directory.corpus),
-        starts=tuple(e for events in by_rank.values() for e in _of(events, Started)),
-        ranks={rank: tuple(_of(events, StepTaken)) for rank, events in by_rank.items()},
-        validations=tuple(_of(leader, Validated)),
-        saves=tuple(_of(leader, Saved)),
-        warnings=(*_warnings(leader), *(w for log in machines.values() for w in log.warnings)),
-        tests=tuple(_of(leader, Tested)),
-        losses=_losses([e for events in recorded.values() for e in _of(events, Lost)]),
-        ends=tuple(_of(leader, Ended)),
-        samples=_samples(directory.samples, _of(leader, Validated)),
+        starts=tuple(e for events in by_rank.values() for e in of_kind(events, Started)),
+        ranks={rank: tuple(of_kind(events, StepTaken)) for rank, events in by_rank.items()},
+        validations=tuple(of_kind(leader, Validated)),
+        saves=tuple(of_kind(leader, Saved)),
+        warnings=(
+            *warnings_of(leader),
+            *(w for log in machines.values() for w in log.warnings),
+        ),
+        tests=tuple(of_kind(leader, Tested)),
+        losses=lost_once([e for events in recorded.values() for e in of_kind(events, Lost)]),
+        ends=tuple(of_kind(leader, Ended)),
+        samples=_samples(directory.samples, of_kind(leader, Validated)),
         seen=tuple(event.time for event in recorded.get(0, [])),
         imported=read_imported(path),
-        sentence_losses=read_losses(path, {v.step: v.loss for v in _of(leader, Validated)}),
+        sentence_losses=read_losses(path, {v.step: v.loss for v in of_kind(leader, Validated)}),
         machines=machines,
     )
 
 
-def _of(events: list[AnyEvent], kind: type[E]) -> list[E]:
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the settings of the run at `path`; what has none is no run."""
+    config = RunDirectory(path).config
+    if not config.is_file():
+        raise DataError(
+            f"{path} is not a run directory: it has no {config.name}",
+            where=str(path),
+            fix="name a directory that `unisono train` wrote, such as runs/demo",
+        )
+    return tomllib.loads(config.read_text("utf-8"))
+
+
+def of_kind(events: Iterable[AnyEvent], kind: type[E]) -> list[E]:
+    """Return the events of one kind."""
     return [event for event in events if isinstance(event, kind)]
 
 
-def _losses(told: list[Lost]) -> tuple[Lost, ...]:
+def lost_once(told: Iterable[Lost]) -> tuple[Lost, ...]:
     """Return each lost process once: on every machine that was left, somebody saw it."""
     first: dict[tuple[int, str, int], Lost] = {}
     for event in sorted(told, key=lambda event: event.time):
@@ -128,7 +139,7 @@ def _losses(told: list[Lost]) -> tuple[Lost, ...]:
     return tuple(first.values())
 
 
-def _warnings(events: list[AnyEvent]) -> list[Warned]:
+def warnings_of(events: Iterable[AnyEvent]) -> list[Warned]:
     """Return the warnings, roll-backs among them."""
     return [
         Warned(time=event.time, step=event.step, message=event.message)
@@ -138,19 +149,24 @@ def _warnings(events: list[AnyEvent]) -> list[Warned]:
 
 
 def _standing(events: list[AnyEvent]) -> list[AnyEvent]:
-    """Return the events without what a later start or a roll-back undid.
+    """Return the events without what a later start or a roll-back undid."""
+    kept: list[AnyEvent] = []
+    for event in events:
+        add_event(kept, event)
+    return kept
+
+
+def add_event(kept: list[AnyEvent], event: AnyEvent) -> None:
+    """Add `event` to those that stand, and take out what it undoes.
 
     A run that was killed at step 1900 goes on from its checkpoint at 1000: what it recorded
     between the two belongs to weights that no longer exist.
     """
-    kept: list[AnyEvent] = []
-    for event in events:
-        if isinstance(event, Started):
-            kept = _up_to(kept, event.step)
-        elif isinstance(event, RolledBack):
-            kept = [e for e in _up_to(kept, event.to_step) if not _again(e, event)]
-        kept.append(event)
-    return kept
+    if isinstance(event, Started):
+        kept[:] = _up_to(kept, event.step)
+    elif isinstance(event, RolledBack):
+        kept[:] = [e for e in _up_to(kept, event.to_step) if not _again(e, event)]
+    kept.append(event)
 
 
 def _up_to(events: list[AnyEvent], step: int) -> list[AnyEvent]:

@@ -9,6 +9,7 @@ from unisono.comm.protocol import Comm
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell
 from unisono.config.settings import Settings
+from unisono.corpus.reader import Corpus
 from unisono.errors import DataError
 from unisono.physics.forecast import AUTO, Forecast, Way, forecast
 from unisono.records.layout import RunDirectory
@@ -31,7 +32,9 @@ class Choice(msgspec.Struct, frozen=True):
     format: int = 1
 
 
-def settle(comm: Comm, settings: Settings, tell: Tell) -> tuple[Settings, Choice | None]:
+def settle(
+    comm: Comm, settings: Settings, corpus: Corpus, tell: Tell
+) -> tuple[Settings, Choice | None]:
     """Return the settings with a strategy in place of "auto", and what was chosen and why."""
     if settings.sync.strategy != AUTO:
         return settings, None
@@ -44,7 +47,7 @@ def settle(comm: Comm, settings: Settings, tell: Tell) -> tuple[Settings, Choice
         choice = msgspec.json.decode(told, type=Choice)
         return _with(settings, choice), choice
     tell("measuring computing and network, to choose how to exchange gradients")
-    choice = choose(forecast(rehearse(comm, settings, SECONDS, whole=False)))
+    choice = choose(forecast(rehearse(comm, settings, corpus, SECONDS, whole=False)))
     all_or_none(comm, lambda: _record(comm, settings, choice))
     return _with(settings, choice), choice
 

@@ -11,15 +11,12 @@ import torch
 
 from unisono.batching.collate import nothing_to_learn
 from unisono.bundle.writer import write_bundle
-from unisono.comm.join import join
-from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.protocol import Comm
 from unisono.comm.strategies import check_strategy, idle_strategy
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
-from unisono.errors import LostError
 from unisono.models.transformer import TransformerModel
 from unisono.records.environment import describe_environment
 from unisono.records.events import AnyEvent, Chose, Ended, Started, StepTaken, Tested, Warned
@@ -36,6 +33,7 @@ from unisono.train.build import (
 from unisono.train.choose import Choice, settle
 from unisono.train.claim import Claim, claim
 from unisono.train.compiling import check_compiler
+from unisono.train.joined import joined
 from unisono.train.keeper import Found
 from unisono.train.loop import Session, train
 from unisono.train.memory import keep_freed_memory
@@ -57,27 +55,11 @@ def run_training(settings: Settings, tell: Tell = say_nothing) -> Iterator[AnyEv
     Every event is recorded in the run directory before it is yielded. Before there can be
     any, `tell` is told what the start waits for.
     """
-    comm = join(
-        settings.device,
-        seconds_of(settings.sync.timeout),
-        start_seconds=seconds_of(settings.sync.start_timeout),
-        interface=settings.sync.interface,
-        tell=tell,
-    )
-    try:
-        with Watched(comm, settings) as watched:
-            for event in run_with(comm, settings, watched, tell):
-                watched.saw(event)
-                yield event
-    except RuntimeError as error:  # before anybody was watched
-        how = how_contact_was_lost(error)
-        if not how:
-            raise
-        raise LostError(
-            f"process {comm.world.rank} lost contact with another: {how}"
-        ) from error
-    finally:
-        comm.close()
+    timeout = seconds_of(settings.sync.timeout)
+    with joined(settings, timeout, tell) as comm, Watched(comm, settings) as watched:
+        for event in run_with(comm, settings, watched, tell):
+            watched.saw(event)
+            yield event
 
 
 def run_with(
@@ -101,7 +83,7 @@ def run_with(
     if watched is not None:
         watched.state("starting")
     try:
-        settled, choice = settle(comm, settings, tell)
+        settled, choice = settle(comm, settings, corpus, tell)
         section = watched.section if watched else unwatched
         yield from _run(settled, corpus, comm, section, choice)
     finally:

@@ -19,28 +19,25 @@ import psutil
 import torch
 
 from unisono.comm.ddp import Ddp
-from unisono.comm.join import join
 from unisono.comm.link_probe import latency, one_way_rates, sum_of, sustained
-from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.packing_probe import packing_costs
 from unisono.comm.protocol import Comm, Strategy, World
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
-from unisono.corpus.reader import open_corpus
-from unisono.errors import LostError
+from unisono.corpus.reader import Corpus, open_corpus
 from unisono.models.transformer import TransformerModel
 from unisono.physics.measured import Job, Measured, OneWay, Process, Sum, Update
 from unisono.records.events import Saved
 from unisono.train.build import build_session
 from unisono.train.claim import check_made_as_told
+from unisono.train.joined import joined
 from unisono.train.loop import Session
 from unisono.train.memory import keep_freed_memory
 from unisono.train.progress import Progress
 from unisono.train.sameness import same_everywhere
 from unisono.train.signals import Signals
 from unisono.train.trial import NotExchanged, Trial
-from unisono.units import seconds_of
 
 SECONDS = 35.0
 PATIENCE_SECONDS = 60.0
@@ -56,29 +53,19 @@ def run_rehearsal(
     settings: Settings, seconds: float = SECONDS, tell: Tell = say_nothing
 ) -> tuple[Measured, World]:
     """Rehearse alone, or with the processes started with this one; return its place, too."""
-    comm = join(
-        settings.device,
-        PATIENCE_SECONDS,
-        start_seconds=seconds_of(settings.sync.start_timeout),
-        interface=settings.sync.interface,
-        tell=tell,
-    )
-    try:
-        return rehearse(comm, settings, seconds, tell), comm.world
-    except RuntimeError as error:
-        how = how_contact_was_lost(error)
-        if not how:
-            raise
-        raise LostError(
-            f"process {comm.world.rank} lost contact with another: {how}"
-        ) from error
-    finally:
-        comm.close()
+    with joined(settings, PATIENCE_SECONDS, tell) as comm:
+        corpus = all_or_none(
+            comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
+        )
+        same_everywhere(comm, settings, corpus)
+        all_or_none(comm, lambda: check_made_as_told(settings, corpus))
+        return rehearse(comm, settings, corpus, seconds, tell), comm.world
 
 
 def rehearse(
     comm: Comm,
     settings: Settings,
+    corpus: Corpus,
     seconds: float = SECONDS,
     tell: Tell = say_nothing,
     *,
@@ -89,11 +76,6 @@ def rehearse(
     Without the `whole`, only updates and their exchange are measured.
     """
     began = time.perf_counter()
-    corpus = all_or_none(
-        comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
-    )
-    same_everywhere(comm, settings, corpus)
-    all_or_none(comm, lambda: check_made_as_told(settings, corpus))
     keep_freed_memory()
     with _scratch(settings, comm) as directory:
         aside = msgspec.structs.replace(settings, run=directory)

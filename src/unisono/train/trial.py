@@ -58,24 +58,20 @@ class Trial:
         """Take some updates, as many on every process; return the mean of them."""
         parts, watch = self._session.parts, self._session.parts.watch
         watch.lap()
-        sums = dict.fromkeys(PARTS, 0.0)
-        whole = 0.0
+        sums = dict.fromkeys((*PARTS, "other"), 0.0)
         for _ in range(self._repeats):
             scale = self._update()
             seconds, spent = watch.lap()
             for name in PARTS:
                 # The optimizer's work does not depend on how much of the update was done.
-                part = spent.get(name, 0.0) * (1.0 if name == "optimizer" else scale)
-                sums[name] += part
-                whole += part
-            whole += max(0.0, seconds - sum(spent.get(name, 0.0) for name in PARTS))
-        count = self._repeats
-        rows = parts.comm.gather([whole / count])
-        slowest = max(row[0] for row in rows)
-        self._repeats = min(MOST_REPEATS, max(1, round(ROUND_SECONDS / slowest)))
-        forward, backward, optimizer = (sums[name] / count for name in PARTS)
-        other = max(0.0, whole / count - forward - backward - optimizer)
-        return Update(forward, backward, optimizer, other)
+                sums[name] += spent.get(name, 0.0) * (1.0 if name == "optimizer" else scale)
+            known = sum(spent.get(name, 0.0) for name in PARTS)
+            sums["other"] += max(0.0, seconds - known)
+        mean = Update(**{name: total / self._repeats for name, total in sums.items()})
+        slowest = max(row[0] for row in parts.comm.gather([sum(sums.values())]))
+        each = slowest / self._repeats
+        self._repeats = min(MOST_REPEATS, max(1, round(ROUND_SECONDS / each)))
+        return mean
 
     def _update(self) -> float:
         """Take one update, or a part of it; return how much larger the whole one is."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from unisono.printable import printable
 from unisono.records.view import RunView
 from unisono.units import duration
 from unisono.watch.recent import CAUSES, Lane, Now
@@ -77,7 +78,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _title(run: Path, now: Now, width: int) -> Text:
-    name, room = _printable(str(run)), max(10, width - len(now.state) - 2)
+    name, room = printable(str(run)), max(10, width - len(now.state) - 2)
     shown = name if len(name) <= room else f"…{name[1 - room :]}"
     return Text.assemble((shown, "bold"), "  ", (now.state, STATES.get(now.state, "dim")))
 
@@ -130,7 +131,7 @@ def _legend() -> Text:
 
 
 def _bars(lanes: Sequence[Lane], width: int) -> list[Text]:
-    names = [f"rank {lane.rank} {_printable(lane.host)}" for lane in lanes]
+    names = [f"rank {lane.rank} {printable(lane.host)}" for lane in lanes]
     room = min(24, max(map(len, names)))
     lines = []
     for name, lane in list(zip(names, lanes, strict=True))[:MOST_LANES]:
@@ -143,12 +144,7 @@ def _bars(lanes: Sequence[Lane], width: int) -> list[Text]:
 
 
 def _line(name: str, text: str, style: str) -> Text:
-    return Text.assemble((f"{name:<6}", style), _printable(text))
-
-
-def _printable(text: str) -> str:
-    """Return text from a run without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "�" for letter in text)
+    return Text.assemble((f"{name:<6}", style), printable(text))
 
 
 def _sample(view: RunView) -> list[Text]:
@@ -158,7 +154,7 @@ def _sample(view: RunView) -> list[Text]:
     sample = told[-1].samples[0]
     return [
         Text(),
-        Text(_printable(sample.source), "dim"),
-        Text(f"→ {_printable(sample.translation)}"),
-        Text(f"  {_printable(sample.reference)}", "dim"),
+        Text(printable(sample.source), "dim"),
+        Text(f"→ {printable(sample.translation)}"),
+        Text(f"  {printable(sample.reference)}", "dim"),
     ]
