@@ -14,8 +14,6 @@ from peers.task import (
     PEAK_RATE,
     SEED,
     SENTENCES_AT_ONCE,
-    TOKENS_PER_UPDATE,
-    WARMUP_UPDATES,
     Job,
 )
 
@@ -48,7 +46,7 @@ class Eole:
 def _config(job: Job, vocabulary: Path) -> str:
     model, texts = job.size.model, job.texts
     # Their rate is learning_rate · width^-0.5 · min(step^-0.5, step · warmup^-1.5).
-    scale = PEAK_RATE * (model.width * WARMUP_UPDATES) ** 0.5
+    scale = PEAK_RATE * (model.width * job.warmup) ** 0.5
     every = job.save_every or 1_000_000
     return f"""
 data:
@@ -72,7 +70,7 @@ training:
   num_workers: 1
   bucket_size: 32768
   batch_type: tokens
-  batch_size: {TOKENS_PER_UPDATE}
+  batch_size: {job.tokens}
   batch_size_multiple: 1
   accum_count: [1]
   normalization: tokens
@@ -83,7 +81,7 @@ training:
   adam_eps: {EPSILON}
   decay_method: noam
   learning_rate: {scale}
-  warmup_steps: {WARMUP_UPDATES}
+  warmup_steps: {job.warmup}
   max_grad_norm: 0
   label_smoothing: {LABEL_SMOOTHING}
   param_init_method: xavier_uniform

@@ -16,8 +16,6 @@ from peers.task import (
     PEAK_RATE,
     SEED,
     SENTENCES_AT_ONCE,
-    TOKENS_PER_UPDATE,
-    WARMUP_UPDATES,
     Job,
     Texts,
 )
@@ -96,8 +94,8 @@ def _arguments(job: Job, data: Path) -> list[str]:
         --max-source-positions={LONGEST + 2} --max-target-positions={LONGEST + 2}
         --criterion=label_smoothed_cross_entropy --label-smoothing={LABEL_SMOOTHING}
         --optimizer=adam --adam-betas=({BETA1},{BETA2}) --adam-eps={EPSILON} --clip-norm=0
-        --lr-scheduler=inverse_sqrt --lr={PEAK_RATE} --warmup-updates={WARMUP_UPDATES}
-        --max-tokens={TOKENS_PER_UPDATE} --update-freq=1 --max-update=1000000
+        --lr-scheduler=inverse_sqrt --lr={PEAK_RATE} --warmup-updates={job.warmup}
+        --max-tokens={job.tokens} --update-freq=1 --max-update=1000000
         --log-format=json --log-interval=10 --no-epoch-checkpoints
         --save-dir={job.directory / "model"} --save-interval=1000000
         --save-interval-updates={every} --keep-interval-updates=1

@@ -11,7 +11,6 @@ from peers.task import (
     LONGEST,
     PEAK_RATE,
     SEED,
-    WARMUP_UPDATES,
     Job,
 )
 
@@ -86,10 +85,10 @@ training:
     learning_rate: {PEAK_RATE}
     learning_rate_min: 0.0
     scheduling: "warmupinversesquareroot"
-    learning_rate_warmup: {WARMUP_UPDATES}
+    learning_rate_warmup: {job.warmup}
     normalization: "tokens"
     label_smoothing: {LABEL_SMOOTHING}
-    batch_size: {texts.sentences_per_update}
+    batch_size: {job.sentences}
     batch_type: "sentence"
     batch_multiplier: 1
     epochs: 1000000

@@ -20,8 +20,6 @@ from peers.task import (
     PEAK_RATE,
     SEED,
     THREADS,
-    TOKENS_PER_UPDATE,
-    WARMUP_UPDATES,
     Job,
     Texts,
 )
@@ -89,7 +87,7 @@ def _arguments(job: Job, vocabulary: Path) -> list[str]:
         --train-sets {train}.en {train}.de --vocabs {vocabulary} {vocabulary}
         --dim-vocabs {texts.vocabulary} {texts.vocabulary} --tied-embeddings-all
         --max-length {LONGEST} --seed {SEED} --cpu-threads {THREADS} --sync-sgd
-        --workspace 1024 --mini-batch 10000 --mini-batch-words {TOKENS_PER_UPDATE}
+        --workspace 1024 --mini-batch 10000 --mini-batch-words {job.tokens}
         --maxi-batch 1000 --maxi-batch-sort trg --disp-freq 1u --disp-label-counts
         --save-freq {job.save_every or 1_000_000}u --after-epochs 1000000
         --dim-emb {model.width} --transformer-dim-ffn {model.inner}
@@ -100,6 +98,6 @@ def _arguments(job: Job, vocabulary: Path) -> list[str]:
         --transformer-dropout {DROPOUT} --transformer-dropout-attention {DROPOUT}
         --transformer-dropout-ffn {DROPOUT} --label-smoothing {LABEL_SMOOTHING}
         --optimizer adam --optimizer-params {BETA1} {BETA2} {EPSILON}
-        --cost-type ce-sum --learn-rate {PEAK_RATE} --lr-warmup {WARMUP_UPDATES}
-        --lr-decay-inv-sqrt {WARMUP_UPDATES} --clip-norm 0 {validate}
+        --cost-type ce-sum --learn-rate {PEAK_RATE} --lr-warmup {job.warmup}
+        --lr-decay-inv-sqrt {job.warmup} --clip-norm 0 {validate}
     """.split()

@@ -18,8 +18,6 @@ from peers.task import (
     PEAK_RATE,
     SEED,
     SENTENCES_AT_ONCE,
-    TOKENS_PER_UPDATE,
-    WARMUP_UPDATES,
     Job,
 )
 
@@ -70,7 +68,7 @@ def write_vocabulary(job: Job) -> Path:
 def _config(job: Job, vocabulary: Path) -> str:
     model, texts = job.size.model, job.texts
     # Their rate is learning_rate · width^-0.5 · min(step^-0.5, step · warmup^-1.5).
-    scale = PEAK_RATE * (model.width * WARMUP_UPDATES) ** 0.5
+    scale = PEAK_RATE * (model.width * job.warmup) ** 0.5
     return f"""
 data:
   corpus_1: {{path_src: {texts.stem("train")}.en, path_tgt: {texts.stem("train")}.de}}
@@ -94,7 +92,7 @@ report_every: 10
 num_workers: 1
 bucket_size: 32768
 batch_type: tokens
-batch_size: {TOKENS_PER_UPDATE}
+batch_size: {job.tokens}
 batch_size_multiple: 1
 accum_count: [1]
 normalization: tokens
@@ -104,7 +102,7 @@ adam_beta1: {BETA1}
 adam_beta2: {BETA2}
 decay_method: noam
 learning_rate: {scale}
-warmup_steps: {WARMUP_UPDATES}
+warmup_steps: {job.warmup}
 max_grad_norm: 0
 label_smoothing: {LABEL_SMOOTHING}
 param_init: 0

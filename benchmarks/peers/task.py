@@ -61,11 +61,6 @@ class Texts:
         return self.pieces.read_text("utf-8").split("\n")[SPECIAL:-1]
 
     @property
-    def sentences_per_update(self) -> int:
-        """Return how many sentences have about the target tokens of an update."""
-        return round(TOKENS_PER_UPDATE / self.mean_target)
-
-    @property
     def pieces(self) -> Path:
         """Return the list of pieces."""
         return self.directory / "pieces.txt"
@@ -77,6 +72,7 @@ class Job:
 
     Every `validate_every` updates the validation loss is wanted, every `save_every` updates
     the weights; 0 is never. `seconds` is when a trainer that can should end by itself.
+    An update has `tokens` of the target, and the rate rises for `warmup` updates.
     """
 
     size: Size
@@ -85,6 +81,13 @@ class Job:
     validate_every: int = 0
     save_every: int = 0
     seconds: float = 0
+    tokens: int = TOKENS_PER_UPDATE
+    warmup: int = WARMUP_UPDATES
+
+    @property
+    def sentences(self) -> int:
+        """Return how many sentences have about the target tokens of an update."""
+        return round(self.tokens / self.texts.mean_target)
 
 
 def gflop(size: Size, vocabulary: int, sentences: float, source: float, target: float) -> float:

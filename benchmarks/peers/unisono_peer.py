@@ -15,8 +15,6 @@ from peers.task import (
     PEAK_RATE,
     SEED,
     THREADS,
-    TOKENS_PER_UPDATE,
-    WARMUP_UPDATES,
     Job,
 )
 
@@ -87,8 +85,8 @@ dropout = {DROPOUT}
 attention_dropout = {DROPOUT}
 activation_dropout = {DROPOUT}
 [batching]
-tokens_per_update = {TOKENS_PER_UPDATE}
-tokens_per_micro_batch = {TOKENS_PER_UPDATE // 4}
+tokens_per_update = {job.tokens}
+tokens_per_micro_batch = {job.tokens // 4}
 [optimizer]
 name = "adam"
 beta1 = {BETA1}
@@ -97,7 +95,7 @@ epsilon = {EPSILON}
 [schedule]
 name = "inverse_sqrt"
 peak = {PEAK_RATE}
-warmup_steps = {WARMUP_UPDATES}
+warmup_steps = {job.warmup}
 [train]
 label_smoothing = {LABEL_SMOOTHING}
 max_steps = 1000000

@@ -56,7 +56,8 @@ def shown(tmp_path, capsys, *events, **train):
 
 
 def test_a_line_tells_all_a_person_asks_for(tmp_path, capsys):
-    line = shown(tmp_path, capsys, STARTED, step(500))[1]
+    steps = step(499), step(500)  # the first tells nothing about the time left
+    line = shown(tmp_path, capsys, STARTED, *steps, show_every_steps=500)[1]
     for part in (
         r"50 %",
         r"step 500",
@@ -68,6 +69,19 @@ def test_a_line_tells_all_a_person_asks_for(tmp_path, capsys):
         r"left$",
     ):
         assert re.search(part, line), (part, line)
+
+
+def test_the_first_update_is_no_measure_for_the_others(tmp_path, capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with Screen(tiny_settings(tmp_path, train={"max_steps": 1000})) as screen:
+        screen.show(STARTED)
+        for number, moment in ((1, 30.0), (101, 130.0)):
+            now[0] = moment
+            screen.show(step(number))
+    first, second = capsys.readouterr().err.splitlines()[1:]
+    assert "left" not in first
+    assert second.endswith("14 min 59 s left")
 
 
 def test_a_log_file_is_not_filled_with_lines(tmp_path, capsys):

@@ -100,6 +100,14 @@ def test_the_schema_notices_what_the_api_would_refuse(config):
         assert list(faults(json.loads(text.replace(right, wrong)), SCHEMA)), wrong
 
 
+def test_paths_that_mean_another_place_in_the_container_are_noted(config):
+    bare = launch(config, "--image", "x", "--dry-run")
+    assert "note: en-de.toml" in bare.stderr
+    assert "kubectl apply -f en-de.trainjob.json" in bare.stderr
+    there = launch(config, "--image", "x", "--directory", "/data", "--dry-run")
+    assert "note:" not in there.stderr
+
+
 def test_names_of_configs_become_names_that_kubernetes_takes():
     assert job_name("WMT_en-de.v2") == "wmt-en-de-v2"
     assert job_name("2024") == "run-2024"

@@ -47,6 +47,17 @@ def test_a_dry_run_shows_the_script_and_writes_nothing(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my.toml"]
 
 
+@pytest.mark.parametrize(
+    ("words", "noted"),
+    [((), True), (("--time", "1:00"), False), (("--sbatch", "time=9"), False)],
+)
+def test_a_job_without_a_time_limit_is_noted(tmp_path, words, noted):
+    config = write_config(tmp_path, tmp_path, steps=1)
+    done = CliRunner().invoke(unisono, ["launch", str(config), "--slurm", *words, "--dry-run"])
+    assert done.exit_code == 0, done.output
+    assert ("note: without --time" in done.stderr) == noted
+
+
 def submit(cluster, config, *words):
     """Submit a run of two nodes; return the number of its job."""
     command = [*UNISONO, config, "--slurm", "--workers", 1, *words]

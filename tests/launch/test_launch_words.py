@@ -12,6 +12,7 @@ from unisono.config.write import to_toml
 from unisono.errors import ConfigError
 from unisono.launch.agent import Meeting
 from unisono.launch.comparison import Report, changes, differences_between
+from unisono.launch.conversation import what_to_do
 from unisono.launch.hosts import Host, parse_hosts
 from unisono.launch.questions import Facts
 from unisono.launch.ssh import Ssh
@@ -26,6 +27,21 @@ def config(tmp_path):
 
 def launch(*words):
     return CliRunner().invoke(unisono, ["launch", *map(str, words)])
+
+
+@pytest.mark.parametrize(
+    ("said", "helps"),
+    [
+        ("ssh: Could not resolve hostname b: Name or service not known", "~/.ssh/config"),
+        ("ssh: connect to host b port 22: Connection refused", "no ssh server listens"),
+        ("ssh: connect to host b port 22: Connection timed out", "firewall"),
+        ("me@b: Permission denied (publickey).", "`ssh-copy-id me@b`"),
+        ("Host key verification failed.", "`ssh me@b true` by hand"),
+        ("kex_exchange_identification: read", "make `ssh me@b true` work"),
+    ],
+)
+def test_what_ssh_says_decides_what_helps(said, helps):
+    assert helps in what_to_do(said, "me@b")
 
 
 def test_hosts_have_slots_of_their_own_or_those_of_all():

@@ -47,6 +47,11 @@ def launch_on_slurm(
         variables=pairs_of(env, where="--env"),
     )
     path = output or job.script_file
+    if not time_limit and "time" not in job.further:
+        _note(
+            "without --time, Slurm ends the job at the partition's own limit; if that has "
+            "none, nobody asks the run to save before it is cancelled"
+        )
     if dry_run:
         print(f"# would write {path}:\n{job.script()}# and submit it: sbatch --parsable {path}")
         return 0
@@ -101,8 +106,14 @@ def launch_on_kubernetes(
         resources=resources_of(resource),
     )
     path = output or Path(f"{job.name}.trainjob.json")
+    relative = [] if directory else relative_paths(training)
+    if relative:
+        _note(
+            f"{', '.join(relative)} will be looked for in the image's working directory; "
+            "--directory names another, such as where a --volume appears"
+        )
     if dry_run:
-        print(f"would write {path}:", file=sys.stderr)
+        print(f"would write {path}, for `kubectl apply -f {path}`:", file=sys.stderr)
         print(job.text(), end="")
         return 0
     _write(path, job.text())
@@ -115,6 +126,17 @@ def launch_on_kubernetes(
     ):
         print(line, file=sys.stderr)
     return 0
+
+
+def relative_paths(training: Training) -> list[str]:
+    """Return the files and directories of a run that have no absolute path."""
+    settings = training.settings
+    paths = (training.config, settings.corpus.directory, settings.run)
+    return [str(path) for path in paths if not Path(path).is_absolute()]
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
 
 
 def _write(path: Path, text: str) -> None:

@@ -60,7 +60,8 @@ class Screen:
         self._last_line = 0.0
         self._recent: deque[StepTaken] = deque(maxlen=WINDOW)
         self._began = time.monotonic()
-        self._paced_from = self._began, 0  # a moment, and the step the run was at
+        # A moment, and the step the run was at: the first update is slower than the others.
+        self._paced_from: tuple[float, int] | None = None
         self._updates_per_epoch = 0
         self._seconds_before = 0.0
 
@@ -88,7 +89,7 @@ class Screen:
             self._show_step(event)
         else:
             if isinstance(event, RolledBack):
-                self._paced_from = time.monotonic(), event.to_step
+                self._paced_from = None
             self._say(_sentence(event))
 
     def tell(self, text: str) -> None:
@@ -97,7 +98,7 @@ class Screen:
 
     def _show_start(self, event: Started) -> None:
         self._began = time.monotonic()
-        self._paced_from = self._began, event.step
+        self._paced_from = None
         self._updates_per_epoch = event.updates_per_epoch
         self._seconds_before = event.seconds
         where = f"{event.size} process{'es' if event.size > 1 else ''} on {event.device}"
@@ -120,6 +121,7 @@ class Screen:
 
     def _show_step(self, event: StepTaken) -> None:
         self._recent.append(event)
+        self._paced_from = self._paced_from or (time.monotonic(), event.step)
         share = self._share(event)
         if self._live:
             text = self._line(event, whole=self._wide)
@@ -165,13 +167,12 @@ class Screen:
 
     def _seconds_left(self, event: StepTaken) -> float:
         limits, now = self._settings.train, time.monotonic()
-        moment, step = self._paced_from
-        pace = (now - moment) / max(1, event.step - step)
+        moment, step = self._paced_from or (now, event.step)
+        goals = [limits.max_steps, limits.max_epochs * self._updates_per_epoch]
         ends = []
-        if limits.max_steps:
-            ends.append((limits.max_steps - event.step) * pace)
-        if limits.max_epochs and self._updates_per_epoch:
-            ends.append((limits.max_epochs * self._updates_per_epoch - event.step) * pace)
+        if event.step > step:
+            pace = (now - moment) / (event.step - step)
+            ends = [(goal - event.step) * pace for goal in goals if goal]
         if limits.max_time:
             taken = self._seconds_before + now - self._began
             ends.append(seconds_of(limits.max_time) - taken)

@@ -1,6 +1,5 @@
 """The machines of a run before its processes exist: who is here, and whose clock is wrong."""
 
-import math
 import socket
 import threading
 import time
@@ -13,7 +12,7 @@ from unisono.comm.store import read
 from unisono.comm.waiting import FIRST_WORD_SECONDS, LONGEST_SILENCE_SECONDS, Tell, wait_aloud
 from unisono.errors import RunError
 
-LOOK_EVERY_SECONDS = 0.2
+LOOK_EVERY_SECONDS, SELDOM_SECONDS = 0.2, 2.0
 ANSWER_SECONDS = 30.0
 GOODBYE_SECONDS = 3.0
 
@@ -42,8 +41,8 @@ class Watch:
     def __init__(self, store: Store, least: int, tell: Tell, *, holds: bool) -> None:
         self._store, self._least, self._tell, self._holds = store, least, tell, holds
         self._answered: set[int] = set()
-        self._pause = FIRST_WORD_SECONDS
-        self._next_word = time.monotonic() + self._pause
+        self._were_together = False
+        self._wait_anew()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -55,9 +54,10 @@ class Watch:
 
     def _run(self) -> None:
         try:
-            while self._holds or self._next_word < math.inf:
+            while True:
                 self._look()
-                if self._over.wait(LOOK_EVERY_SECONDS):
+                seldom = self._were_together and not self._holds
+                if self._over.wait(SELDOM_SECONDS if seldom else LOOK_EVERY_SECONDS):
                     return
         except RuntimeError:
             return  # the store is gone: torchrun says so
@@ -71,20 +71,28 @@ class Watch:
         if time.monotonic() < self._next_word:
             return
         if _has_workers():
-            self._next_word = math.inf
+            self._were_together = True
+            self._wait_anew()
+            return
+        if self._were_together:
+            self._say(f"{socket.gethostname()} waits for the machines to come together again")
             return
         names = [read(self._store, f"machine/{number}") or b"" for number in numbers]
         hosts = list(dict.fromkeys(name.decode() for name in names if name))
         if len(hosts) < self._least:
-            self._say(hosts)
+            here, missing = ", ".join(hosts), self._least - len(hosts)
+            self._say(
+                f"{socket.gethostname()} waits: {len(hosts)} of {self._least} machines are "
+                f"here ({here}), {missing} missing; check that training was started there, "
+                "and what it says"
+            )
 
-    def _say(self, hosts: list[str]) -> None:
-        here, missing = ", ".join(hosts), self._least - len(hosts)
-        self._tell(
-            f"{socket.gethostname()} waits: {len(hosts)} of {self._least} machines are here "
-            f"({here}), {missing} missing; check that training was started there, and what it "
-            "says"
-        )
+    def _wait_anew(self) -> None:
+        self._pause = FIRST_WORD_SECONDS
+        self._next_word = time.monotonic() + self._pause
+
+    def _say(self, words: str) -> None:
+        self._tell(words)
         self._pause = min(2 * self._pause, LONGEST_SILENCE_SECONDS)
         self._next_word = time.monotonic() + self._pause
 

@@ -19,6 +19,19 @@ END_SECONDS = 5.0
 # What the shell there may print before our program speaks.
 MOST_FOREIGN_LINES = 200
 NO_PROGRAM = (126, 127)
+# What ssh says, and what helps.
+ADVICE = {
+    "could not resolve": "see how the name is written; ssh knows those of ~/.ssh/config, "
+    "/etc/hosts and the DNS",
+    "connection refused": "the machine is up, but no ssh server listens there: start it, or "
+    "set its Port in ~/.ssh/config",
+    "timed out": "see whether the machine is on, and whether a firewall lets ssh through",
+    "no route to host": "see whether the machine is on, and whether its network is up",
+    "host key verification failed": "its key is not known here, or has changed: `ssh {host} "
+    "true` by hand shows it and asks",
+    "permission denied": "it knows none of your keys: `ssh-copy-id {host}`, or set User and "
+    "IdentityFile in ~/.ssh/config",
+}
 A = TypeVar("A", bound=Answer)
 
 
@@ -107,9 +120,7 @@ class Conversation:
         )
         host, python = self._host, self._python
         if code == LOST:
-            return UnreachableError(
-                f"ssh cannot connect: {last}", f"make `ssh {host} true` work without questions"
-            )
+            return UnreachableError(f"ssh cannot connect: {last}", what_to_do(last, host))
         if code in NO_PROGRAM:
             return UnreachableError(
                 f"there is no Python at {python} ({last})", "name the one to use with --python"
@@ -120,6 +131,13 @@ class Conversation:
                 "install the same version there, or name another Python with --python",
             )
         return UnreachableError(f"its probe ended with exit code {code}: {last}")
+
+
+def what_to_do(said: str, host: str) -> str:
+    """Return what to do when ssh ends with these words."""
+    usual = "make `ssh {host} true` work without questions"
+    fix = next((fix for sign, fix in ADVICE.items() if sign in said.lower()), usual)
+    return fix.replace("{host}", host)
 
 
 def probe_command(ssh: Ssh, host: str, python: str) -> tuple[str, ...]:
