@@ -142,7 +142,9 @@ def test_stopped_by_a_signal_before_the_spike_it_takes_no_other_course(corpus_ho
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize(("every", "average"), [(5, 0.0), (1000, 0.9)])
+@pytest.mark.parametrize(
+    ("ranks", "every", "average"), [(4, 5, 0.0), (2, 1000, 0.9)], indirect=["ranks"]
+)
 def test_all_processes_go_back_together(ranks, corpus_home, tmp_path, every, average):
     home, tables = link_corpus(corpus_home, tmp_path), {"every": every, "average": average}
     found = ranks.run(train_as, str(home), "whole", (), tables)

@@ -15,11 +15,14 @@ _here = threading.local()
 
 
 def start_numbers(seed: int) -> None:
-    """Start the numbers from `seed`: those of this lane, or else all of torch's."""
-    if in_lane():
-        numbers().manual_seed(seed)
-    else:
-        torch.manual_seed(seed)
+    """Start the numbers from `seed`: those of this lane, or else all of torch's.
+
+    `torch.manual_seed` takes up to a millisecond where there is no GPU: it notes down for
+    three kinds of them, each with a traceback, what to do once there is one.
+    """
+    numbers().manual_seed(seed)
+    if not in_lane() and torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
 
 
 def numbers() -> torch.Generator:
