@@ -45,7 +45,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Columns:
-    """Stacked columns between `edges`, of which there is one more; the first layer is lowest."""
+    """Stacked columns between `edges`, one more than columns; the first layer is lowest."""
 
     edges: tuple[float, ...]
     layers: tuple[Layer, ...]

@@ -26,7 +26,7 @@ def finite(points: Sequence[tuple[float, float | None]]) -> list[Point]:
 
 
 def bin_width(count: int, most: int = MOST_BINS) -> int:
-    """Return how many of `count` points in a row make a bin, so that there are at most `most`."""
+    """Return how many of `count` points in a row make a bin if there are at most `most`."""
     return max(1, math.ceil(count / most))
 
 
