@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from unisono.records.view import RunView
 
 FROM_ZERO = 0.3  # of the axis may lie empty before the first record
+EDGE = 4  # percent
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,9 @@ def span_of(run: RunView) -> Span:
 
 
 def step_ticks(span: Span, about: int = 6) -> list[float]:
-    """Return round steps along the axis."""
-    return [step for step in ticks(span.low, span.high, about) if step == int(step)]
+    """Return round steps along the axis; at its left end stands what the numbers are."""
+    whole = [step for step in ticks(span.low, span.high, about) if step == int(step)]
+    return [step for step in whole if step == 0 or span.percent(step) > EDGE]
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:

@@ -1,4 +1,4 @@
-"""From a run directory to its three reports."""
+"""From a run directory to its reports."""
 
 import time
 from pathlib import Path
@@ -8,6 +8,7 @@ import msgspec
 from unisono.atomic import write_text
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.report import Report
+from unisono.errors import ConfigError
 from unisono.records.layout import RunDirectory
 from unisono.records.view import read_run
 from unisono.report.markdown import render_markdown
@@ -27,4 +28,18 @@ def write_report(run_path: Path) -> Report:
     write_text(directory.report("json"), render_json(report))
     write_text(directory.report("md"), render_markdown(report, run))
     write_text(directory.report("html"), render_html(report, run))
+    return report
+
+
+def write_page(run_path: Path, page: Path) -> Report:
+    """Diagnose the run as it is now and write the page alone, to `page`."""
+    if not page.parent.is_dir():
+        raise ConfigError(
+            f"{page.parent} is not a directory",
+            where="--html",
+            fix="create it, or name a file in a directory that is there",
+        )
+    run = read_run(run_path)
+    report = diagnose(run, time.time())
+    write_text(page, render_html(report, run))
     return report
