@@ -22,7 +22,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [
     pytest.mark.ranks,
     pytest.mark.skipif(
-        CHROMIUM is None, reason="there is no chromium (apt-get install chromium)"
+        CHROMIUM is None, reason="there is no chromium here"
     ),
 ]
 
