@@ -21,9 +21,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [
     pytest.mark.ranks,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="there is no chromium here"
-    ),
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here"),
 ]
 
 EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\"'"
@@ -179,7 +177,7 @@ def test_pointing_at_a_step_shows_the_values_of_all_panels(opened):
         assert values(loss)[0] == f"training {loss_at(step):.3f}"
         assert values(panel(page, "Over the run"))[-1] != ""
     assert values(power) != at_the_end[1]
-    assert values(panel(page, "Over the run"))[:2] == ["forward 0.10 s", "backward 0.15 s"]
+    assert values(panel(page, "Over the run"))[:2] == ["forward 0.100 s", "backward 0.150 s"]
     hairs = page.locator(".hair:visible")
     assert hairs.count() == page.locator(".panel").count()
     page.mouse.move(2, 2)

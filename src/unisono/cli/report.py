@@ -14,7 +14,9 @@ from unisono.report.writing import render_json, write_page, write_report
 
 @click.command()
 @click.argument("run", type=PathType)
-@click.option("--html", type=PathType, help="Write the page to this file, none into RUN.")
+@click.option(
+    "--html", metavar="FILE", type=PathType, help="Write the page there, nothing into RUN."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--md", "as_markdown", is_flag=True, help="Print the report as Markdown.")
 def report(run: Path, html: Path | None, as_json: bool, as_markdown: bool) -> None:

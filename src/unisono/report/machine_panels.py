@@ -34,15 +34,15 @@ def network_panel(run: RunView, machines: Sequence[SampledMachine]) -> Panel:
     interfaces = {start.rank: start.interface for start in run.last_starts}
     if len(interfaces) < 2 or not machines:
         return Panel("Network rate", "")
-    if len(machines) == 1:
-        curves = _of_one(machines[0], {w: carried(interfaces, w) for w in ("sent", "received")})
-    else:
-        curves = over_machines(machines, carried(interfaces, "sent"))
     names = sorted({interfaces[machine.rank] for machine in machines})
-    where = f"through {listing(names)}"
-    if names == [LOOPBACK]:
-        where = "between the processes of the machine"
-    return _rates(f"{'sent ' * (len(machines) > 1)}{where}", curves)
+    if names == [LOOPBACK]:  # what is sent there is received there
+        curves = over_machines(machines, carried(interfaces, "sent"))
+        return _rates("between the processes of the machine", curves)
+    if len(machines) == 1:
+        both = {way: carried(interfaces, way) for way in ("sent", "received")}
+        return _rates(f"through {listing(names)}", _of_one(machines[0], both))
+    curves = over_machines(machines, carried(interfaces, "sent"))
+    return _rates(f"sent through {listing(names)}", curves)
 
 
 def machine_panels(run: RunView, machines: Sequence[SampledMachine]) -> list[Panel]:

@@ -44,7 +44,7 @@ def parts_panel(ledger: Ledger) -> Panel:
     mean = [sum(totals[s : s + width]) / len(totals[s : s + width]) for s in starts]
     top = ceiling(mean)
     unit, factor = _unit(top)
-    digits = digits_for(factor * top)
+    digits = digits_for(factor * top, 4)
     layers = []
     for name, words in PARTS.items():
         seconds = [part[name] for part in parts]
