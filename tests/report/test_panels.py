@@ -54,7 +54,7 @@ def test_a_very_slow_step_is_told_instead_of_drawn():
 
 
 def test_the_parts_of_an_update_add_up_to_it():
-    run = team(lambda rank, n: {"exchange": 0.05 * (1 + rank), "data": 0.01}, ["a", "b"])
+    run = team(lambda rank, n: {"exchange": 0.03 * (1 + rank), "data": 0.01}, ["a", "b"])
     columns = parts_panel(ledger_of(run)).columns
     for heights in zip(*(layer.heights for layer in columns.layers), strict=True):
         assert sum(heights) == pytest.approx(1000.0 if columns.layers[0].unit == "ms" else 1.0)

@@ -27,7 +27,7 @@ class Span:
 
 def span_of(run: RunView) -> Span:
     """Return the steps of a run, from 0 unless that would leave much of the axis empty."""
-    told = [event.step for event in (*run.steps, *run.validations)]
+    told = [step.step for step in run.steps] + [event.step for event in run.validations]
     if not told:
         return Span(0.0, 1.0)
     first, last = float(min(told)), float(max(told))

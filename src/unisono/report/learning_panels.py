@@ -81,12 +81,13 @@ def rate_panel(run: RunView) -> Panel:
     exponent = math.floor(math.log10(peak[1])) if peak[1] > 0 else 0
     scaled: list[Point] = [(step, rate / 10.0**exponent) for step, rate in rates]
     top = max(scaled, key=lambda point: point[1])
+    unit = f"10{str(exponent).translate(SUPERSCRIPTS)}"
     return Panel(
         title="Learning rate" if recorded else "Learning rate, computed from the settings",
-        unit=f"in units of 10{str(exponent).translate(SUPERSCRIPTS)}",
-        curves=[Curve("rate", thinned(scaled), "third")],
+        unit=f"in units of {unit}",
+        curves=[Curve("rate", thinned(scaled), "third", unit=f"· {unit}")],
         marks=_rate_marks(run, scaled, top, f"highest {peak[1]:.3g} at {peak[0]:,.0f}"),
-        bounds=(0.0, 1.12 * top[1] or 1.0),
+        bounds=(0.0, 1.3 * top[1] or 1.0),
         height="low",
     )
 
@@ -96,10 +97,6 @@ def _rate_marks(run: RunView, scaled: list[Point], top: Point, label: str) -> li
     schedule = schedule_of(run.config)
     warmup = schedule.warmup_steps if schedule else 0
     if warmup and top[0] == warmup:
-        return [Mark(top, f"warm-up ends, {label}", "third", below=True)]
-    end = [
-        Mark(p, f"warm-up ends at {warmup:,}", "third", below=True)
-        for p in scaled
-        if p[0] == warmup
-    ]
-    return [Mark(top, label, "third", below=True), *end]
+        return [Mark(top, f"warm-up ends, {label}", "third")]
+    end = [Mark(p, f"warm-up ends at {warmup:,}", "third") for p in scaled if p[0] == warmup]
+    return [Mark(top, label, "third"), *end]

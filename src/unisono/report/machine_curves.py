@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 import numpy as np
+import numpy.typing as npt
 
 from unisono.diagnose.counted import Read
 from unisono.records.sampled import Gpu, Sampled, Traffic
@@ -15,6 +16,7 @@ from unisono.report.points import Point
 STYLES = ("first", "second", "third", "fourth", "fifth", "sixth")
 GRID = 150  # points of a curve over many machines
 
+FloatArray = npt.NDArray[np.float64]
 Points = Callable[[SampledMachine], list[Point]]
 
 
@@ -46,7 +48,7 @@ def over_machines(machines: Sequence[SampledMachine], points: Points) -> list[Cu
 def _mean_of(curves: Sequence[list[Point]]) -> Curve:
     low, high = min(c[0][0] for c in curves), max(c[-1][0] for c in curves)
     steps = np.linspace(low, high, min(GRID, max(map(len, curves))))
-    rows = np.array([np.interp(steps, *zip(*curve, strict=True)) for curve in curves])
+    rows = np.array([_at(steps, curve) for curve in curves])
     means, lowest, highest = rows.mean(0), rows.min(0), rows.max(0)
     return Curve(
         f"mean of {len(curves)} machines",
@@ -54,6 +56,10 @@ def _mean_of(curves: Sequence[list[Point]]) -> Curve:
         STYLES[0],
         band=list(zip(steps.tolist(), lowest.tolist(), highest.tolist(), strict=True)),
     )
+
+
+def _at(steps: FloatArray, curve: Sequence[Point]) -> FloatArray:
+    return np.interp(steps, [x for x, _ in curve], [y for _, y in curve])
 
 
 def carried(interfaces: dict[int, str], way: str) -> Points:
