@@ -43,7 +43,7 @@ def opened(browser, tmp_path):
     """Open the page of a run; whatever goes wrong in it is in `troubles`."""
     contexts = []
 
-    def opening(run, width=1280, scheme="light", script=True):
+    def opening(run, width=1280, scheme="light", script=True, touch=False):
         report = diagnose(run, now())
         file = tmp_path / "page.html"
         file.write_text(render_html(report, run), "utf-8")
@@ -51,6 +51,7 @@ def opened(browser, tmp_path):
             viewport={"width": width, "height": 900},
             color_scheme=scheme,
             java_script_enabled=script,
+            has_touch=touch,
         )
         contexts.append(context)
         page = context.new_page()
@@ -204,6 +205,16 @@ def test_arrow_keys_go_along(opened):
     assert values(loss)[0] == f"training {loss_at(2):.3f}"
     page.keyboard.press("Escape")
     assert loss.locator(".when").inner_text() == "at the end"
+
+
+def test_a_finger_reads_values_too(opened):
+    page = opened(rich_run(), 400, touch=True)
+    field = panel(page, "Loss").locator(".field")
+    field.scroll_into_view_if_needed()
+    box = field.bounding_box()
+    page.touchscreen.tap(box["x"] + 0.25 * box["width"], box["y"] + 50)
+    assert values(panel(page, "Loss"))[0] == f"training {loss_at(50):.3f}"
+    assert overflow(page) == 0
 
 
 def test_without_script_the_page_is_whole(opened):
