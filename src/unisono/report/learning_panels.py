@@ -60,7 +60,7 @@ def bleu_panel(run: RunView) -> Panel:
         if 0 <= v.bleu_low <= v.bleu <= v.bleu_high
     ]
     shown = band if 1 < len(band) <= MOST_BINS else []
-    curve = Curve("BLEU", thinned(scores), "second", 1, band=shown, dots=True)
+    curve = Curve("", thinned(scores), "second", 1, band=shown, dots=True)
     edges = [(x, y) for x, low, high in shown for y in (low, high)]
     return Panel(
         title="BLEU on the validation set",
@@ -85,7 +85,7 @@ def rate_panel(run: RunView) -> Panel:
     return Panel(
         title="Learning rate" if recorded else "Learning rate, computed from the settings",
         unit=f"in units of {unit}",
-        curves=[Curve("rate", thinned(scaled), "third", unit=f"· {unit}")],
+        curves=[Curve("", thinned(scaled), "third", unit=f"· {unit}")],
         marks=_rate_marks(run, scaled, top, f"highest {peak[1]:.3g} at {peak[0]:,.0f}"),
         bounds=(0.0, 1.3 * top[1] or 1.0),
         height="low",

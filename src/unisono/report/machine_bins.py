@@ -4,8 +4,8 @@ Samples are taken by the clock and updates are counted; a bin is some updates in
 time they took. Time between updates, for validations and checkpoints, is in no bin.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from unisono.diagnose.counted import Read, Stretch, counter_of, during, stretches_of
@@ -19,10 +19,11 @@ SAMPLES_PER_BIN = 2  # at least, on average
 
 @dataclass(frozen=True)
 class TimedBin:
-    """Some updates in a row: the step in their midst, and when they were made."""
+    """Some updates in a row: the step in their midst, when they were made, what was sampled."""
 
     step: float
     stretches: tuple[Stretch, ...]
+    samples: tuple[Sampled, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -46,7 +47,7 @@ class SampledMachine:
         for one in self.bins:
             found = [
                 (sample.seconds, value)
-                for sample in during(self.samples, one.stretches)
+                for sample in one.samples
                 if sample.seconds > 0 and (value := read(sample)) is not None
             ]
             total = sum(seconds for seconds, _ in found)
@@ -55,7 +56,7 @@ class SampledMachine:
                 points.append((one.step, mean))
         return points
 
-    def rate(self, read: Callable[[Sampled], float | None]) -> list[Point]:
+    def rate(self, read: Read) -> list[Point]:
         """Return by how much a second the counter that `read` finds rose in each bin."""
         counter = counter_of(self.samples, read)
         if counter is None:
@@ -75,8 +76,24 @@ def timed_bins(steps: Sequence[StepTaken], samples: Sequence[Sampled]) -> tuple[
     most = max(1, min(MOST_BINS, looks // SAMPLES_PER_BIN))
     width = max(1, -(-updates // most))
     times = [step.time for step in steps]
+    sampled_at = [sample.time for sample in samples]
     bins: list[TimedBin] = []
-    held: list[tuple[int, int]] = []  # places of the updates before and at the end of a piece
+    for pieces in _pieces(times, stretches, width):
+        found = [Stretch(times[a], times[b], b - a) for a, b in pieces]
+        ends = [
+            (bisect_left(sampled_at, s.began), bisect_right(sampled_at, s.ended)) for s in found
+        ]
+        inside = tuple(sample for first, last in ends for sample in samples[first:last])
+        middle = (steps[pieces[0][0]].step + steps[pieces[-1][1]].step) / 2
+        bins.append(TimedBin(middle, tuple(found), inside))
+    return tuple(bins)
+
+
+def _pieces(
+    times: Sequence[float], stretches: Sequence[Stretch], width: int
+) -> Iterator[list[tuple[int, int]]]:
+    """Yield bins of `width` updates: pieces, as places of the updates before and at the end."""
+    held: list[tuple[int, int]] = []
     for stretch in stretches:
         at = bisect_left(times, stretch.began)
         end = at + stretch.updates
@@ -85,14 +102,7 @@ def timed_bins(steps: Sequence[StepTaken], samples: Sequence[Sampled]) -> tuple[
             held.append((at, at + take))
             at += take
             if sum(b - a for a, b in held) == width:
-                bins.append(_bin(steps, held))
+                yield held
                 held = []
-    return (*bins, _bin(steps, held)) if held else tuple(bins)
-
-
-def _bin(steps: Sequence[StepTaken], pieces: Sequence[tuple[int, int]]) -> TimedBin:
-    first, last = steps[pieces[0][0]].step, steps[pieces[-1][1]].step
-    return TimedBin(
-        step=(first + last) / 2,
-        stretches=tuple(Stretch(steps[a].time, steps[b].time, b - a) for a, b in pieces),
-    )
+    if held:
+        yield held

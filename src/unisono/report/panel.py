@@ -10,10 +10,10 @@ BandPoint = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve. `style` is a class of the style sheet.
+    """One curve, with a name unless the title of its panel says it all.
 
-    Values are written with `digits` decimals and `unit`. `band` holds step, lowest and highest
-    value, where a point stands for many.
+    `style` is a class of the style sheet. Values are written with `digits` decimals and `unit`.
+    `band` holds step, lowest and highest value, where a point stands for many.
     """
 
     name: str

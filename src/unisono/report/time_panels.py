@@ -20,7 +20,7 @@ def time_panel(run: RunView) -> Panel:
     bins, top = binned(times), ceiling([seconds for _, seconds in times])
     unit, factor = _unit(top)
     scaled = [Bin(b.x, factor * b.mean, factor * b.low, factor * b.high) for b in bins]
-    curve = mean_curve("step time", scaled, "first", digits_for(factor * top), unit)
+    curve = mean_curve("", scaled, "first", digits_for(factor * top), unit)
     return Panel(
         title="Step time",
         unit="seconds" if unit == "s" else "milliseconds",
