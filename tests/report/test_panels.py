@@ -211,7 +211,7 @@ def test_an_imported_run_has_no_panel_that_it_does_not_fill():
         for n in range(10, 200, 10)
     )
     bare = healthy_run(ranks={0: steps}, starts=(), saves=(), config={})
-    charts = charts_of(diagnose(bare, now()), bare)
+    charts = charts_of(diagnose(bare, now()), bare, ledger_of(bare))
     assert [drawing.panel.title for drawing in charts.course][:1] == ["Loss"]
     assert all(drawing.named for drawing in (*charts.course, *charts.parts, *charts.machines))
     assert charts.machines == ()

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.diagnose.ledger import keep_ledger
+from unisono.diagnose.ledger import Ledger
 from unisono.diagnose.report import Report
-from unisono.diagnose.sessions import sessions_of
 from unisono.diagnose.words import count
 from unisono.records.view import RunView
 from unisono.report.axis import Span, span_of, step_ticks
@@ -38,12 +37,12 @@ class Charts:
     how: str
 
 
-def charts_of(report: Report, run: RunView) -> Charts:
+def charts_of(report: Report, run: RunView, ledger: Ledger) -> Charts:
     """Draw everything that the run recorded."""
     span, lanes = span_of(run), lanes_of(run, report)
     machines = sampled_machines(run)
     course = [*learning_panels(run), time_panel(run), network_panel(run, machines)]
-    bars, parts = _time(run)
+    bars, parts = _time(run, ledger)
     return Charts(
         span=span,
         ticks=tuple(step_ticks(span)),
@@ -57,11 +56,10 @@ def charts_of(report: Report, run: RunView) -> Charts:
     )
 
 
-def _time(run: RunView) -> tuple[list[Bar], list[Panel]]:
+def _time(run: RunView, ledger: Ledger) -> tuple[list[Bar], list[Panel]]:
     """Return where the time of an update went, which an imported run does not tell."""
     if run.imported is not None:
         return [], []
-    ledger = keep_ledger(run, sessions_of(run))
     return node_bars(run, ledger), [parts_panel(ledger)]
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from unisono.diagnose.ledger import Ledger, keep_ledger
 from unisono.diagnose.report import Report
+from unisono.diagnose.sessions import sessions_of
 from unisono.records.view import RunView
 from unisono.report import facts
 from unisono.report.charts import charts_of
@@ -19,8 +21,11 @@ _HERE = Path(__file__).parent
 _CODE = re.compile(r"`([^`]+)`")
 
 
-def render_html(report: Report, run: RunView) -> str:
-    """Return the page. Whatever comes from the run is escaped."""
+def render_html(report: Report, run: RunView, ledger: Ledger | None = None) -> str:
+    """Return the page. Whatever comes from the run is escaped.
+
+    `ledger` spares the time to keep it again.
+    """
     script = (_HERE / "page.js").read_text("utf-8")
     template = _environment().get_template("page.html.jinja")
     return template.render(
@@ -35,7 +40,7 @@ def render_html(report: Report, run: RunView) -> str:
         slices=facts.slices(report),
         bottleneck=facts.bottleneck_words(report),
         tones=SEVERITIES,
-        charts=charts_of(report, run),
+        charts=charts_of(report, run, ledger or keep_ledger(run, sessions_of(run))),
         samples=facts.samples_over_time(run),
         corpus=facts.corpus_tables(run),
         config=facts.settings_text(run.config),

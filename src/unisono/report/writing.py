@@ -6,7 +6,8 @@ from pathlib import Path
 import msgspec
 
 from unisono.atomic import write_text
-from unisono.diagnose.diagnosis import diagnose
+from unisono.diagnose.case import open_case
+from unisono.diagnose.diagnosis import judge
 from unisono.diagnose.report import Report
 from unisono.errors import ConfigError
 from unisono.records.layout import RunDirectory
@@ -22,12 +23,11 @@ def render_json(report: Report) -> str:
 
 def write_report(run_path: Path) -> Report:
     """Diagnose the run as it is now and write report.html, report.json and report.md."""
-    run = read_run(run_path)
-    report = diagnose(run, time.time())
-    directory = RunDirectory(run_path)
+    case = open_case(read_run(run_path), time.time())
+    report, directory = judge(case), RunDirectory(run_path)
     write_text(directory.report("json"), render_json(report))
-    write_text(directory.report("md"), render_markdown(report, run))
-    write_text(directory.report("html"), render_html(report, run))
+    write_text(directory.report("md"), render_markdown(report, case.run))
+    write_text(directory.report("html"), render_html(report, case.run, case.ledger))
     return report
 
 
@@ -39,7 +39,7 @@ def write_page(run_path: Path, page: Path) -> Report:
             where="--html",
             fix="create it, or name a file in a directory that is there",
         )
-    run = read_run(run_path)
-    report = diagnose(run, time.time())
-    write_text(page, render_html(report, run))
+    case = open_case(read_run(run_path), time.time())
+    report = judge(case)
+    write_text(page, render_html(report, case.run, case.ledger))
     return report
