@@ -1,6 +1,8 @@
 """The page: one file, nothing from elsewhere, nothing of the run unescaped."""
 
+import hashlib
 import re
+from base64 import b64encode
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,6 +25,7 @@ from diagnose.made_runs import (
 from unisono.diagnose.diagnosis import diagnose
 from unisono.records.events import Warned
 from unisono.records.view import RunView
+from unisono.report import page
 from unisono.report.markdown import render_markdown
 from unisono.report.page import coded, render_html
 
@@ -88,7 +91,8 @@ def test_markup_of_others_stays_text():
     html = page_of(evil_run())
     elements = elements_of(html)
     assert "img" not in elements.names
-    assert "script" not in elements.names
+    assert elements.names.count("script") == 1
+    assert html.count("</script>") == 1
     assert not [name for name, _ in elements.attributes if name.startswith("on")]
     assert "&lt;img src=x onerror=alert(1)&gt;" in html
 
@@ -106,10 +110,18 @@ def test_code_is_marked_after_escaping():
 def test_the_page_loads_nothing_from_elsewhere():
     html = page_of(healthy_run(samples={20: (sample(),)}, tests=(scored(),)))
     elements = elements_of(html)
-    assert not {"script", "link", "img", "iframe", "object"} & set(elements.names)
+    assert not {"link", "img", "iframe", "object"} & set(elements.names)
     assert not [value for name, value in elements.attributes if name in ("src", "href")]
     assert not re.search(r"https?:|url\(|@import|//[a-z]", html)
     assert "default-src 'none'" in html
+
+
+def test_only_our_own_script_may_run():
+    html = page_of(evil_run())
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    told = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{told}';" in html
+    assert script == (Path(page.__file__).parent / "page.js").read_text("utf-8")
 
 
 def test_the_page_shows_all_there_is():
@@ -121,7 +133,7 @@ def test_the_page_shows_all_there_is():
     html = page_of(healthy_run(samples=samples, tests=(scored(bleu=21.4),)))
     for answer in diagnose(healthy_run(), now()).answers:
         assert answer.question in html
-    assert html.count("<svg") == 4
+    assert html.count("<svg") == 5  # loss, BLEU, rate, step time, parts
     for text in (
         "der der",
         "ein Hause",
@@ -150,13 +162,18 @@ def test_the_page_shows_all_there_is():
 def test_torn_runs_make_whole_pages(run):
     html = page_of(run)
     elements_of(html)
-    assert "nan" not in re.findall(r'(?:d|cx|cy|x|y)="([^"]*)"', html.lower())
+    for place in re.findall(r'(?: d|style|transform)="([^"]*)"', html.lower()):
+        assert "nan" not in place
+        assert "inf" not in place
     assert render_markdown(diagnose(run, now()), run).startswith("# ")
 
 
 def test_a_long_run_makes_a_small_page():
     run = healthy_run(steps=20_000)
-    assert len(page_of(run, BEGAN + 20_001).encode()) < 500_000
+    large = page_of(run, BEGAN + 20_001)
+    assert len(large.encode()) < 150_000
+    for path in re.findall(r' d="([^"]*)"', large):
+        assert path.count("L") <= 400
 
 
 def test_markdown_holds_headline_shares_and_answers():

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 import tomli_w
+from click.testing import CliRunner
 from rich.console import Console
 
 from diagnose.made_runs import CONFIG, CORPUS, healthy_run, now, step, team
+from unisono.cli.report import report as report_command
 from unisono.diagnose.diagnosis import diagnose
-from unisono.errors import DataError
+from unisono.errors import ConfigError, DataError
 from unisono.jsonl import LineWriter
 from unisono.records.events import to_line
 from unisono.report.terminal import answers_table, render_text
-from unisono.report.writing import render_json, write_report
+from unisono.report.writing import render_json, write_page, write_report
 
 
 def write_run(directory, run):
@@ -44,6 +46,19 @@ def test_three_reports_are_written(tmp_path):
     )
     assert report.answer("duration").verdict == "finished"
     assert report.answer("network").verdict == "not_bottleneck"
+
+
+def test_the_page_alone_goes_where_it_is_wanted(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    write_run(run, healthy_run())
+    before = sorted(path.name for path in run.iterdir())
+    done = CliRunner().invoke(report_command, [str(run), "--html", str(tmp_path / "a.html")])
+    assert done.exit_code == 0
+    assert "<svg" in (tmp_path / "a.html").read_text("utf-8")
+    assert sorted(path.name for path in run.iterdir()) == before
+    with pytest.raises(ConfigError, match="not a directory"):
+        write_page(run, tmp_path / "nowhere" / "a.html")
 
 
 def test_a_torn_last_line_is_passed_over(tmp_path):

@@ -9,20 +9,24 @@ from unisono.cli.options import PathType
 from unisono.records.view import read_run
 from unisono.report.markdown import render_markdown
 from unisono.report.terminal import render_text
-from unisono.report.writing import render_json, write_report
+from unisono.report.writing import render_json, write_page, write_report
 
 
 @click.command()
 @click.argument("run", type=PathType)
+@click.option(
+    "--html", metavar="FILE", type=PathType, help="Write the page there, nothing into RUN."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--md", "as_markdown", is_flag=True, help="Print the report as Markdown.")
-def report(run: Path, as_json: bool, as_markdown: bool) -> None:
+def report(run: Path, html: Path | None, as_json: bool, as_markdown: bool) -> None:
     """Answer the eleven questions about RUN, and write report.html, report.md, report.json."""
-    found = write_report(run)
+    found = write_page(run, html) if html else write_report(run)
     if as_json:
         print(render_json(found))
     elif as_markdown:
         print(render_markdown(found, read_run(run)))
     else:
         print(render_text(found))
-    print(f"wrote {run}/report.html, report.md and report.json", file=sys.stderr)
+    written = html or f"{run}/report.html, report.md and report.json"
+    print(f"wrote {written}", file=sys.stderr)

@@ -11,11 +11,15 @@ from unisono.records.view import RunView
 
 def diagnose(run: RunView, now: float) -> Report:
     """Answer the eleven questions about `run` as it stands at `now` (Unix time)."""
-    case = open_case(run, now)
-    if run.imported is not None:
+    return judge(open_case(run, now))
+
+
+def judge(case: Case) -> Report:
+    """Answer the eleven questions about a case that is open already."""
+    if case.run.imported is not None:
         return _of_another_trainer(case)
     return Report(
-        run=str(run.path),
+        run=str(case.run.path),
         headline=headline(case),
         bottleneck=case.bottleneck,
         answers=tuple(answer(case) for answer in ANSWERS.values()),

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 FORMAT = 1
+MOST_STEPS = 8  # told of one finding
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,13 +54,17 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """Something a rule noticed. `severity` is info, warning or error."""
+    """Something a rule noticed. `severity` is info, warning or error.
+
+    `steps` is there alone in what happened at certain updates: these, or the first of many.
+    """
 
     id: str
     severity: str
     summary: str
     evidence: tuple[str, ...] = ()
     advice: str = ""
+    steps: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Report(Struct, frozen=True, kw_only=True):

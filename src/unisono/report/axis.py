@@ -1,6 +1,44 @@
-"""Axes: round ticks and how to write them."""
+"""Axes: the steps that all panels share, round ticks and how to write them."""
 
 import math
+from dataclasses import dataclass
+
+from unisono.records.view import RunView
+
+FROM_ZERO = 0.3  # of the axis may lie empty before the first record
+EDGE = 4  # percent
+
+
+@dataclass(frozen=True)
+class Span:
+    """The steps from the left edge of every panel to the right."""
+
+    low: float
+    high: float
+
+    def percent(self, step: float) -> float:
+        """Return the place of a step from the left, in percent of the width."""
+        return 100 * (step - self.low) / (self.high - self.low)
+
+    def holds(self, step: float) -> bool:
+        """Return whether a step lies on the axis."""
+        return self.low <= step <= self.high
+
+
+def span_of(run: RunView) -> Span:
+    """Return the steps of a run, from 0 unless that would leave much of the axis empty."""
+    told = [step.step for step in run.steps] + [event.step for event in run.validations]
+    if not told:
+        return Span(0.0, 1.0)
+    first, last = float(min(told)), float(max(told))
+    low = 0.0 if first <= FROM_ZERO * last else first
+    return Span(low, max(last, low + 1.0))
+
+
+def step_ticks(span: Span, about: int = 6) -> list[float]:
+    """Return round steps along the axis; at its left end stands what the numbers are."""
+    whole = [step for step in ticks(span.low, span.high, about) if step == int(step)]
+    return [step for step in whole if step == 0 or span.percent(step) > EDGE]
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:

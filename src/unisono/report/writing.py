@@ -1,4 +1,4 @@
-"""From a run directory to its three reports."""
+"""From a run directory to its reports."""
 
 import time
 from pathlib import Path
@@ -6,8 +6,10 @@ from pathlib import Path
 import msgspec
 
 from unisono.atomic import write_text
-from unisono.diagnose.diagnosis import diagnose
+from unisono.diagnose.case import open_case
+from unisono.diagnose.diagnosis import judge
 from unisono.diagnose.report import Report
+from unisono.errors import ConfigError
 from unisono.records.layout import RunDirectory
 from unisono.records.view import read_run
 from unisono.report.markdown import render_markdown
@@ -21,10 +23,23 @@ def render_json(report: Report) -> str:
 
 def write_report(run_path: Path) -> Report:
     """Diagnose the run as it is now and write report.html, report.json and report.md."""
-    run = read_run(run_path)
-    report = diagnose(run, time.time())
-    directory = RunDirectory(run_path)
+    case = open_case(read_run(run_path), time.time())
+    report, directory = judge(case), RunDirectory(run_path)
     write_text(directory.report("json"), render_json(report))
-    write_text(directory.report("md"), render_markdown(report, run))
-    write_text(directory.report("html"), render_html(report, run))
+    write_text(directory.report("md"), render_markdown(report, case.run))
+    write_text(directory.report("html"), render_html(report, case.run, case.ledger))
+    return report
+
+
+def write_page(run_path: Path, page: Path) -> Report:
+    """Diagnose the run as it is now and write the page alone, to `page`."""
+    if not page.parent.is_dir():
+        raise ConfigError(
+            f"{page.parent} is not a directory",
+            where="--html",
+            fix="create it, or name a file in a directory that is there",
+        )
+    case = open_case(read_run(run_path), time.time())
+    report = judge(case)
+    write_text(page, render_html(report, case.run, case.ledger))
     return report

@@ -58,6 +58,7 @@ class BurstCredits:
             advice="Rented machines often have credits for bursts and a lower rate for good. "
             f"Plan with {slow:.0f} Mbit/s, take a size with more network, or exchange less "
             "often (`batching.tokens_per_update`).",
+            steps=(step,),
         )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.report import Finding
+from unisono.diagnose.report import MOST_STEPS, Finding
 from unisono.diagnose.words import count
 from unisono.records.events import WEIGHTS_DIFFER
 
@@ -28,5 +28,6 @@ class DriftedRanks:
                 advice="Do not trust what came after: gradients of different models were added "
                 "up. Test the memory of the machine whose process differs, leave it out, and "
                 "go on from a checkpoint before that step.",
+                steps=tuple(event.step for event in told[:MOST_STEPS]),
             ),
         )

@@ -5,7 +5,7 @@ from statistics import median
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.curve import is_finite, number
-from unisono.diagnose.report import Finding
+from unisono.diagnose.report import MOST_STEPS, Finding
 from unisono.diagnose.words import count
 from unisono.records.events import StepTaken
 
@@ -37,6 +37,7 @@ class LossSpike:
                     for step in spikes[:5]
                 ),
                 advice="Lower the peak rate, warm up longer, or set `train.clip_norm`.",
+                steps=tuple(step.step for step in spikes[:MOST_STEPS]),
             ),
         )
 

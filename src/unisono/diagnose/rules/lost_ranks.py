@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.report import Finding
+from unisono.diagnose.report import MOST_STEPS, Finding
 from unisono.diagnose.words import count
 
 ADVICE = {
@@ -36,5 +36,6 @@ class LostRanks:
                 summary=f"The run lost {count(len(losses), 'process', 'processes')}.",
                 evidence=(*lines, *([f"and {more} before"] if more > 0 else [])),
                 advice=" ".join(ADVICE[how] for how in kinds if how in ADVICE),
+                steps=tuple(dict.fromkeys(event.step for event in losses[-MOST_STEPS:])),
             ),
         )

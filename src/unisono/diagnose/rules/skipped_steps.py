@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.curve import is_finite
-from unisono.diagnose.report import Finding
+from unisono.diagnose.report import MOST_STEPS, Finding
 from unisono.diagnose.words import count, percent
 
 
@@ -29,5 +29,6 @@ class SkippedSteps:
                 "did not count: no finite loss or gradient, or a process that failed.",
                 evidence=(f"steps {numbers}{' …' if len(lost) > 8 else ''}",),
                 advice="Lower the peak rate, warm up longer, or set `train.clip_norm`.",
+                steps=tuple(step.step for step in lost[:MOST_STEPS]),
             ),
         )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.report import Finding
+from unisono.diagnose.report import MOST_STEPS, Finding
 from unisono.diagnose.words import count
 from unisono.records.events import WEIGHTS_DIFFER
 
@@ -27,5 +27,6 @@ class Warnings:
                 severity="warning",
                 summary=f"The run recorded {count(len(warnings), 'warning')}.",
                 evidence=(*lines, *([f"and {more} more"] if more > 0 else [])),
+                steps=tuple(dict.fromkeys(event.step for event in warnings[:MOST_STEPS])),
             ),
         )

@@ -1,0 +1,77 @@
+"""All charts of a page: what is drawn, on the one axis of steps that they share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unisono.diagnose.ledger import Ledger
+from unisono.diagnose.report import Report
+from unisono.diagnose.words import count
+from unisono.records.view import RunView
+from unisono.report.axis import Span, span_of, step_ticks
+from unisono.report.drawing import Drawing, draw
+from unisono.report.happenings import Happening, Lane, lanes_of, lines_of
+from unisono.report.learning_panels import learning_panels
+from unisono.report.machine_curves import sampled_machines
+from unisono.report.machine_panels import machine_panels, network_panel
+from unisono.report.panel import Panel
+from unisono.report.parts import Bar, node_bars
+from unisono.report.points import bin_width
+from unisono.report.time_panels import parts_panel, time_panel
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Bars of an update on each machine, and three stacks of panels over the steps.
+
+    `how` says what a point stands for. What has no data is left out.
+    """
+
+    span: Span
+    ticks: tuple[float, ...]
+    lanes: tuple[Lane, ...]
+    lines: tuple[Happening, ...]
+    bars: tuple[Bar, ...]
+    parts: tuple[Drawing, ...]
+    course: tuple[Drawing, ...]
+    machines: tuple[Drawing, ...]
+    how: str
+
+
+def charts_of(report: Report, run: RunView, ledger: Ledger) -> Charts:
+    """Draw everything that the run recorded."""
+    span, lanes = span_of(run), lanes_of(run, report)
+    machines = sampled_machines(run)
+    course = [*learning_panels(run), time_panel(run), network_panel(run, machines)]
+    bars, parts = _time(run, ledger)
+    return Charts(
+        span=span,
+        ticks=tuple(step_ticks(span)),
+        lanes=tuple(lanes),
+        lines=tuple(lines_of(lanes)),
+        bars=tuple(bars),
+        parts=_drawn(parts, span),
+        course=_drawn(course, span),
+        machines=_drawn(machine_panels(run, machines), span),
+        how=_how(len(run.steps)),
+    )
+
+
+def _time(run: RunView, ledger: Ledger) -> tuple[list[Bar], list[Panel]]:
+    """Return where the time of an update went, which an imported run does not tell."""
+    if run.imported is not None:
+        return [], []
+    return node_bars(run, ledger), [parts_panel(ledger)]
+
+
+def _drawn(panels: Sequence[Panel], span: Span) -> tuple[Drawing, ...]:
+    return tuple(draw(panel, span) for panel in panels if not panel.is_empty)
+
+
+def _how(updates: int) -> str:
+    width = bin_width(updates)
+    if width == 1:
+        return ""
+    return (
+        f"Of {count(updates, 'update')}, {width:,} in a row make a point: their mean; the "
+        "shade around it reaches from the lowest to the highest of them."
+    )

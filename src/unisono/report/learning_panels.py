@@ -1,0 +1,102 @@
+"""Panels of what was learnt: loss, BLEU, learning rate."""
+
+import math
+
+from unisono.diagnose.curve import bleu_curve, loss_curve
+from unisono.diagnose.rates import computed_rates, schedule_of
+from unisono.records.view import RunView
+from unisono.report.panel import Curve, Mark, Panel, mean_curve, room
+from unisono.report.points import MOST_BINS, Point, binned, finite, thinned
+
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+MOST_DOTS = 60
+
+
+def learning_panels(run: RunView) -> list[Panel]:
+    """Return those of loss, BLEU and learning rate; some may be empty."""
+    return [loss_panel(run), bleu_panel(run), rate_panel(run)]
+
+
+def loss_panel(run: RunView) -> Panel:
+    """Show training and validation loss, the clean sample, and the best validation."""
+    bins = binned(finite([(step.step, step.loss) for step in run.steps]))
+    validation: list[Point] = [(step, loss) for step, loss in loss_curve(run.validations)]
+    curves = [mean_curve("training", bins, "first")] if bins else []
+    marks = []
+    if validation:
+        best = min(validation, key=lambda point: point[1])
+        label = f"best {best[1]:.3f} at {best[0]:,.0f}"
+        marks.append(Mark(best, label, "second", below=True))
+        dots = len(validation) <= MOST_DOTS
+        curves.append(Curve("validation", thinned(validation), "second", dots=dots))
+    curves += _clean_sample(run)
+    points = [point for curve in curves for point in curve.points]
+    return Panel(
+        title="Loss",
+        unit="nats per target token, lower is better",
+        curves=curves,
+        marks=marks,
+        bounds=room(points, below=0.16, above=0.04),
+        height="tall",
+    )
+
+
+def _clean_sample(run: RunView) -> list[Curve]:
+    measured = [(v.step, v.clean_training_loss) for v in run.validations]
+    points = [point for point in finite(measured) if point[1] >= 0]
+    name = "training sample as in validation"
+    return [Curve(name, thinned(points), "third")] if points else []
+
+
+def bleu_panel(run: RunView) -> Panel:
+    """Show BLEU on the validation set with its interval, and the best."""
+    scores: list[Point] = [(step, score) for step, score in bleu_curve(run.validations)]
+    if not scores:
+        return Panel("BLEU on the validation set", "")
+    best = max(scores, key=lambda point: point[1])
+    band = [
+        (float(v.step), v.bleu_low, v.bleu_high)
+        for v in run.validations
+        if 0 <= v.bleu_low <= v.bleu <= v.bleu_high
+    ]
+    shown = band if 1 < len(band) <= MOST_BINS else []
+    curve = Curve("", thinned(scores), "second", 1, band=shown, dots=True)
+    edges = [(x, y) for x, low, high in shown for y in (low, high)]
+    return Panel(
+        title="BLEU on the validation set",
+        unit="0 to 100, higher is better" + ("; shade: 95 % interval" if shown else ""),
+        curves=[curve],
+        marks=[Mark(best, f"best {best[1]:.1f} at {best[0]:,.0f}", "second", below=True)],
+        bounds=room([*scores, *edges], below=0.12, above=0.06),
+    )
+
+
+def rate_panel(run: RunView) -> Panel:
+    """Show the learning rate, its peak and the end of the warm-up."""
+    recorded = finite([(step.step, step.learning_rate) for step in run.steps])
+    rates = recorded or computed_rates(run)
+    if not rates:
+        return Panel("Learning rate", "")
+    peak = max(rates, key=lambda point: point[1])
+    exponent = math.floor(math.log10(peak[1])) if peak[1] > 0 else 0
+    scaled: list[Point] = [(step, rate / 10.0**exponent) for step, rate in rates]
+    top = max(scaled, key=lambda point: point[1])
+    unit = f"10{str(exponent).translate(SUPERSCRIPTS)}"
+    return Panel(
+        title="Learning rate" if recorded else "Learning rate, computed from the settings",
+        unit=f"in units of {unit}",
+        curves=[Curve("", thinned(scaled), "third", unit=f"· {unit}")],
+        marks=_rate_marks(run, scaled, top, f"highest {peak[1]:.3g} at {peak[0]:,.0f}"),
+        bounds=(0.0, 1.3 * top[1] or 1.0),
+        height="low",
+    )
+
+
+def _rate_marks(run: RunView, scaled: list[Point], top: Point, label: str) -> list[Mark]:
+    """Mark the highest rate and the end of the warm-up, which may be the same."""
+    schedule = schedule_of(run.config)
+    warmup = schedule.warmup_steps if schedule else 0
+    if warmup and top[0] == warmup:
+        return [Mark(top, f"warm-up ends, {label}", "third")]
+    end = [Mark(p, f"warm-up ends at {warmup:,}", "third") for p in scaled if p[0] == warmup]
+    return [Mark(top, label, "third"), *end]
