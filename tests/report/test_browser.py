@@ -176,9 +176,10 @@ def test_pointing_at_a_step_shows_the_values_of_all_panels(opened):
         assert loss.locator(".when").inner_text() == f"step {step}"
         assert power.locator(".when").inner_text() == f"step {step}"
         assert values(loss)[0] == f"training {loss_at(step):.3f}"
-        assert values(panel(page, "Over the run"))[-1] != ""
     assert values(power) != at_the_end[1]
     assert values(panel(page, "Over the run"))[:2] == ["forward 0.100 s", "backward 0.150 s"]
+    # BLEU was measured at 100 and at 120: the nearest is told with its step.
+    assert panel(page, "BLEU").locator("b").get_attribute("data-at") == " at 120"
     hairs = page.locator(".hair:visible")
     assert hairs.count() == page.locator(".panel").count()
     page.mouse.move(2, 2)
