@@ -9,7 +9,6 @@ import json
 import os
 import time
 import tomllib
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +64,15 @@ class Claim:
 
 def _lock(handle: int) -> None:
     """Lock the file `handle`; whoever only looks whether it is locked lets go at once."""
-    for _ in range(LOCK_ATTEMPTS - 1):
-        with suppress(BlockingIOError):
-            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        time.sleep(LOCK_PAUSE_SECONDS)
-    return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    for attempt in range(1, LOCK_ATTEMPTS + 1):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt == LOCK_ATTEMPTS:
+                raise
+            time.sleep(LOCK_PAUSE_SECONDS)
+        else:
+            return
 
 
 def claim(settings: Settings, corpus: Corpus, environment: dict[str, Any]) -> Claim:
