@@ -53,13 +53,17 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """Something a rule noticed. `severity` is info, warning or error."""
+    """Something a rule noticed. `severity` is info, warning or error.
+
+    `about` tells two findings of one kind apart: the rank or the machine it is about.
+    """
 
     id: str
     severity: str
     summary: str
     evidence: tuple[str, ...] = ()
     advice: str = ""
+    about: str = ""
 
 
 class Report(Struct, frozen=True, kw_only=True):
