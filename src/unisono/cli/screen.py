@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from unisono.config.settings import Settings
+from unisono.printable import printable
 from unisono.records.events import (
     AnyEvent,
     Chose,
     Ended,
+    Found,
     RolledBack,
     Sample,
     Saved,
@@ -197,6 +199,16 @@ def _bleu(event: Validated | Tested) -> str:
     return f"{event.bleu:.2f} ± {(event.bleu_high - event.bleu_low) / 2:.2f}"
 
 
+def _found(event: Found) -> str:
+    """Return what was found out and what to do about it, in a line."""
+    if event.over:
+        return ""
+    name = "" if event.severity == "info" else f"{event.severity}: "
+    return printable(
+        f"found at step {event.step:,}: {name}{event.summary} {event.advice}".strip()
+    )
+
+
 def _sentence(event: AnyEvent) -> str:
     if isinstance(event, Validated):
         bleu = f"  BLEU {_bleu(event)}" if event.bleu >= 0 else ""
@@ -213,6 +225,8 @@ def _sentence(event: AnyEvent) -> str:
         return f"warning: {event.message}"
     if isinstance(event, Chose):
         return event.message
+    if isinstance(event, Found):
+        return _found(event)
     if isinstance(event, RolledBack):
         return f"warning: at step {event.step:,} {event.message}"
     if isinstance(event, Tested):

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from unisono.diagnose.alone import Alone, Better, better_exchange, one_machine
 from unisono.diagnose.case import Case
 from unisono.diagnose.report import Finding
-from unisono.diagnose.words import percent
+from unisono.diagnose.words import listing, percent
 from unisono.physics.bill import why_not
+from unisono.physics.exchange import Exchange
 from unisono.units import duration
 
 
@@ -44,13 +45,19 @@ class MoreMachines:
         stay = f"Train on {alone.host} alone, {price}"
         if better is None or alone.seconds / better.seconds < self.least:
             return f"{stay}, or make updates larger (`batching.tokens_per_update`)."
-        way = better.exchange
-        bits = f" and `sync.bits = {way.bits}`" if way.bits < 32 else ""
+        times = alone.seconds / better.seconds
         return (
-            f'Set `sync.strategy = "{way.strategy}"`{bits}: by arithmetic an update would take '
-            f"{duration(better.seconds)}, {alone.seconds / better.seconds:.1f} times as fast as "
-            f"one machine. Otherwise: {stay[0].lower()}{stay[1:]}."
+            f"Set {_settings(better.exchange)}: by arithmetic an update would take "
+            f"{duration(better.seconds)}, {times:.1f} times as fast as one machine. "
+            f"Otherwise: {stay[0].lower()}{stay[1:]}."
         )
+
+
+def _settings(way: Exchange) -> str:
+    settings = [f'`sync.strategy = "{way.strategy}"`']
+    settings += [f"`sync.bits = {way.bits}`"] if way.bits < 32 else []
+    settings += [f"`sync.local_steps = {way.every}`"] if way.behind else []
+    return listing(settings)
 
 
 def _verdict(alone: Alone) -> str:
