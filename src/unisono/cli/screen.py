@@ -203,30 +203,29 @@ def _found(event: Found) -> str:
     """Return what was found out and what to do about it, in a line."""
     if event.over:
         return ""
-    name = "" if event.severity == "info" else f"{event.severity}: "
-    return printable(
-        f"found at step {event.step:,}: {name}{event.summary} {event.advice}".strip()
+    return printable(f"found at step {event.step:,}: {event.summary} {event.advice}".strip())
+
+
+def _validation(event: Validated) -> str:
+    bleu = f"  BLEU {_bleu(event)}" if event.bleu >= 0 else ""
+    best = "  (best so far)" if event.best else ""
+    took = duration(event.seconds)
+    return (
+        f"validation at step {event.step:,}: loss {event.loss:.4f}{bleu}{best}  in {took}"
+        + "".join(_translation(sample) for sample in event.samples[:SAMPLES_SHOWN])
     )
 
 
 def _sentence(event: AnyEvent) -> str:
     if isinstance(event, Validated):
-        bleu = f"  BLEU {_bleu(event)}" if event.bleu >= 0 else ""
-        best = "  (best so far)" if event.best else ""
-        took = duration(event.seconds)
-        return (
-            f"validation at step {event.step:,}: loss {event.loss:.4f}{bleu}{best}  in {took}"
-            + "".join(_translation(sample) for sample in event.samples[:SAMPLES_SHOWN])
-        )
+        return _validation(event)
     if isinstance(event, Saved):
         size, took = amount_of_bytes(event.bytes), duration(event.seconds)
         return f"saved {event.name} ({size}) in {took}"
     if isinstance(event, Warned):
         return f"warning: {event.message}"
-    if isinstance(event, Chose):
-        return event.message
-    if isinstance(event, Found):
-        return _found(event)
+    if isinstance(event, Chose | Found):
+        return event.message if isinstance(event, Chose) else _found(event)
     if isinstance(event, RolledBack):
         return f"warning: at step {event.step:,} {event.message}"
     if isinstance(event, Tested):

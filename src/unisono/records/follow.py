@@ -81,7 +81,7 @@ class _Rank:
     def look(self) -> None:
         """Take in what is new."""
         for event in from_lines(self.tail.lines()):
-            self.last = event.time
+            self.last = max(self.last, event.time)
             if isinstance(event, StepTaken):
                 self.steps.append(event)
                 self._draw(event)
