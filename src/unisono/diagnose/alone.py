@@ -17,6 +17,7 @@ from unisono.physics.step import Work
 
 BETWEEN_PROCESSES = Link(1e9, 50e-6)  # of one machine, over its loopback
 BYTES_PER_MBIT = 125_000.0
+MOST_LOCAL_STEPS = 100  # of more updates on one's own, a small model is the worse for it
 COMPUTING = ("forward", "backward", "optimizer")
 PER_TOKEN = ("forward", "backward", "data", "copy")
 EACH_UPDATE = ("optimizer", "recording", "other")
@@ -72,7 +73,7 @@ def better_exchange(case: Case, alone: Alone) -> Better | None:
     work = Work(*(mean[part] for part in COMPUTING), other=max(0.0, rest), tail=_tail(case))
     workers = max(1, round(case.size / alone.machines))
     cluster = Cluster(alone.machines, workers, Link(rate))
-    ways = [way for way in choices(case.parameters, cluster, work) if not _is_used(case, way)]
+    ways = [way for way in choices(case.parameters, cluster, work) if _is_another(case, way)]
     steps = [step_on(cluster, work, way, case.parameters) for way in ways]
     best = least_drastic([s.waiting for s in steps], [1 / s.seconds for s in steps])
     if steps[best].seconds >= alone.together:
@@ -135,7 +136,9 @@ def _link_rate(case: Case) -> float:
     return expected_bytes(case) / seconds if seconds > 0 else 0.0
 
 
-def _is_used(case: Case, way: Exchange) -> bool:
+def _is_another(case: Case, way: Exchange) -> bool:
+    """Return whether an exchange is not the one in use, and leaves the model as good."""
     start = case.run.last_starts[0]
     strategy = "ddp" if start.strategy == "all_reduce" else start.strategy
-    return way.strategy == strategy and way.bits == start.bits
+    in_use = way.strategy == strategy and way.bits == start.bits
+    return not in_use and way.every <= MOST_LOCAL_STEPS
