@@ -115,4 +115,4 @@ def test_what_is_in_use_is_not_advised():
 def test_over_a_hopeless_link_one_machine_is_advised():
     run = pair(exchange=0.5, rates=(1.0, 1.0))
     (found,) = findings(run)
-    assert found.advice.startswith("Train on alpha alone, for a price of 1/2 an hour")
+    assert found.advice.startswith("Train on alpha alone, at 1/2 of the price")

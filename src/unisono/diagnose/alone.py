@@ -70,7 +70,8 @@ def better_exchange(case: Case, alone: Alone) -> Better | None:
     mean = {part: fmean(one[part] for one in means) for part in means[0]}
     waiting = mean["exchange"] + mean["agree"]
     rest = alone.together - waiting - sum(mean[part] for part in COMPUTING)
-    work = Work(*(mean[part] for part in COMPUTING), other=max(0.0, rest), tail=_tail(case))
+    forward, backward, optimizer = (mean[part] for part in COMPUTING)
+    work = Work(forward, backward, optimizer, other=max(0.0, rest), tail=_tail(case))
     workers = max(1, round(case.size / alone.machines))
     cluster = Cluster(alone.machines, workers, Link(rate))
     ways = [way for way in choices(case.parameters, cluster, work) if _is_another(case, way)]

@@ -41,7 +41,7 @@ class MoreMachines:
         )
 
     def _advice(self, alone: Alone, better: Better | None) -> str:
-        price = f"for a price of 1/{alone.machines} an hour"
+        price = f"at 1/{alone.machines} of the price"
         stay = f"Train on {alone.host} alone, {price}"
         if better is None or alone.seconds / better.seconds < self.least:
             return f"{stay}, or make updates larger (`batching.tokens_per_update`)."
