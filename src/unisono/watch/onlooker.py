@@ -8,7 +8,6 @@ longer it takes, so that it never costs more than a small share of the time.
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -46,8 +45,8 @@ class Onlooker:
     ) -> None:
         self._leave()
 
-    def saw(self, event: AnyEvent) -> Iterator[Found | Warned]:
-        """Take note of `event`; yield what was found by now, after it was written down."""
+    def saw(self, event: AnyEvent) -> list[Found | Warned]:
+        """Take note of `event`; return what was found by now and is written down."""
         if isinstance(event, Started) and event.rank == 0:
             self._thread = threading.Thread(target=self._work, daemon=True)
             self._thread.start()
@@ -57,14 +56,18 @@ class Onlooker:
             if enough and not self._looking and time.monotonic() >= self._next:
                 self._looking = True
                 self._due.set()
-        while self._news:
-            yield self._news.popleft()
+        return self._told()
 
-    def finish(self) -> Iterator[Found | Warned]:
-        """Yield what the last look found, if one is still under way."""
+    def finish(self) -> list[Found | Warned]:
+        """Return what the last look found, if one is still under way."""
         self._leave()
+        return self._told()
+
+    def _told(self) -> list[Found | Warned]:
+        told = []
         while self._news:
-            yield self._news.popleft()
+            told.append(self._news.popleft())
+        return told
 
     def _leave(self) -> None:
         self._leaving = True
