@@ -9,7 +9,6 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.exchanged import expected_bytes
 from unisono.diagnose.ledger import parts_of
 from unisono.diagnose.link_use import link_uses, slowest
-from unisono.physics.bill import least_drastic
 from unisono.physics.cluster import INSIDE, Cluster, choices, exact_exchange, step_on
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
@@ -18,6 +17,7 @@ from unisono.physics.step import Work
 BETWEEN_PROCESSES = Link(1e9, 50e-6)  # of one machine, over its loopback
 BYTES_PER_MBIT = 125_000.0
 MOST_LOCAL_STEPS = 100  # of more updates on one's own, a small model is the worse for it
+NEARLY = 1.15  # of the fastest is as good, if it changes less
 COMPUTING = ("forward", "backward", "optimizer")
 PER_TOKEN = ("forward", "backward", "data", "copy")
 EACH_UPDATE = ("optimizer", "recording", "other")
@@ -63,7 +63,7 @@ def one_machine(case: Case) -> Alone | None:
 
 
 def better_exchange(case: Case, alone: Alone) -> Better | None:
-    """Return the exchange that would hide the link, or the fastest; None if none is better."""
+    """Return the least drastic of the fastest exchanges; None if none is better."""
     rate, means = _link_rate(case), list(_means(case).values())
     if rate <= 0 or not means:
         return None
@@ -75,11 +75,10 @@ def better_exchange(case: Case, alone: Alone) -> Better | None:
     workers = max(1, round(case.size / alone.machines))
     cluster = Cluster(alone.machines, workers, Link(rate))
     ways = [way for way in choices(case.parameters, cluster, work) if _is_another(case, way)]
-    steps = [step_on(cluster, work, way, case.parameters) for way in ways]
-    best = least_drastic([s.waiting for s in steps], [1 / s.seconds for s in steps])
-    if steps[best].seconds >= alone.together:
-        return None
-    return Better(ways[best], steps[best].seconds)
+    found = [Better(way, step_on(cluster, work, way, case.parameters).seconds) for way in ways]
+    fastest = min(better.seconds for better in found)
+    best = next(better for better in found if better.seconds <= NEARLY * fastest)
+    return best if best.seconds < alone.together else None
 
 
 def _means(case: Case) -> dict[int, dict[str, float]]:
