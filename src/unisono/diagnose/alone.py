@@ -62,8 +62,12 @@ def one_machine(case: Case) -> Alone | None:
     return min(found, key=lambda one: one.seconds)
 
 
-def better_exchange(case: Case, alone: Alone) -> Better | None:
-    """Return the least drastic of the fastest exchanges; None if none is better."""
+def better_exchange(case: Case, alone: Alone, least: float) -> Better | None:
+    """Return the least drastic of the fastest exchanges; None if none is better.
+
+    One that lets weights go apart is considered only if with no other all machines are `least`
+    times as fast as one.
+    """
     rate, means = _link_rate(case), list(_means(case).values())
     if rate <= 0 or not means:
         return None
@@ -76,9 +80,15 @@ def better_exchange(case: Case, alone: Alone) -> Better | None:
     cluster = Cluster(alone.machines, workers, Link(rate))
     ways = [way for way in choices(case.parameters, cluster, work) if _is_another(case, way)]
     found = [Better(way, step_on(cluster, work, way, case.parameters).seconds) for way in ways]
-    fastest = min(better.seconds for better in found)
-    best = next(better for better in found if better.seconds <= NEARLY * fastest)
+    best = _least_drastic([better for better in found if not better.exchange.behind])
+    if alone.seconds / best.seconds < least:
+        best = _least_drastic(found)
     return best if best.seconds < alone.together else None
+
+
+def _least_drastic(found: Sequence[Better]) -> Better:
+    fastest = min(better.seconds for better in found)
+    return next(better for better in found if better.seconds <= NEARLY * fastest)
 
 
 def _means(case: Case) -> dict[int, dict[str, float]]:
