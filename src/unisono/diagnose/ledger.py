@@ -153,15 +153,18 @@ def keep_ledger(run: RunView, sessions: Sequence[Session]) -> Ledger:
 def _edges(run: RunView, sessions: Sequence[Session]) -> dict[str, float]:
     """Return the seconds before the first and after the last update, over all sessions."""
     starting = ending = 0.0
+    told = [(event.time, event.seconds) for event in run.validations]
+    told += [(event.time, event.seconds) for event in run.saves]
+    told += [(event.time, event.seconds) for event in run.tests]
     for session in sessions:
         steps = [s for s in run.steps if session.began <= s.time <= session.last_seen]
         if not steps or not math.isfinite(steps[0].seconds):
             continue
         first, last = steps[0], steps[-1]
         pauses = [
-            event.seconds
-            for event in (*run.validations, *run.saves, *run.tests)
-            if last.time < event.time <= session.last_seen and math.isfinite(event.seconds)
+            seconds
+            for time, seconds in told
+            if last.time < time <= session.last_seen and math.isfinite(seconds)
         ]
         starting += max(0.0, first.time - first.seconds - session.began)
         if session.reason:  # otherwise nobody knows when it ended

@@ -38,7 +38,7 @@ def _lives(start: Started) -> bool:
     with suppress(psutil.Error):
         process = psutil.Process(start.pid)
         same = process.create_time() < start.time + SAME_PROCESS_SECONDS
-        return same and process.status() != psutil.STATUS_ZOMBIE
+        return bool(same and process.status() != psutil.STATUS_ZOMBIE)
     return False
 
 
