@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from support.tiny import tiny_settings
@@ -22,6 +23,15 @@ QUICK = {
     "checkpoint": {"every_steps": 1000},
     "decoding": {"beam": 1},
 }
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Threads that wait for each other take long for little on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
