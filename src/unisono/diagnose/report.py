@@ -55,7 +55,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 class Finding(Struct, frozen=True, kw_only=True):
     """Something a rule noticed. `severity` is info, warning or error.
 
-    `about` tells two findings of one kind apart: the rank or the machine it is about.
+    `about` is there where there can be several of one kind: the rank or machine it is about.
     """
 
     id: str
@@ -63,7 +63,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     summary: str
     evidence: tuple[str, ...] = ()
     advice: str = ""
-    about: str = ""
+    about: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Report(Struct, frozen=True, kw_only=True):

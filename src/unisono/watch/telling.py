@@ -54,8 +54,8 @@ class Teller:
 
     def _is_new(self, look: Look, finding: Finding) -> bool:
         if finding.id == BOTTLENECK:
-            return self._is_new_verdict(finding.about)
-        key = finding.id, finding.about
+            return self._is_new_verdict(_about(finding))
+        key = finding.id, _about(finding)
         if key not in self._standing:
             return True
         self._standing[key] = self._standing[key][0], look.step
@@ -87,7 +87,7 @@ class Teller:
             time=look.time,
             step=look.step,
             id=finding.id,
-            about=finding.about,
+            about=_about(finding),
             severity=finding.severity,
             summary=finding.summary,
             advice=finding.advice,
@@ -103,3 +103,7 @@ class Teller:
             summary=found.summary,
             over=True,
         )
+
+
+def _about(finding: Finding) -> str:
+    return finding.about if isinstance(finding.about, str) else ""
