@@ -47,7 +47,7 @@ class MoreMachines:
             return f"{stay}, or make updates larger (`batching.tokens_per_update`)."
         times = alone.seconds / better.seconds
         return (
-            f"Set {_settings(better.exchange)}: by arithmetic an update would take "
+            f"Set {_settings(better.exchange)}: by arithmetic an update would take at best "
             f"{duration(better.seconds)}, {times:.1f} times as fast as one machine. "
             f"Otherwise: {stay[0].lower()}{stay[1:]}."
         )
