@@ -7,15 +7,17 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from diagnose.made_runs import start, step
 from support.tiny import tiny_settings
 from unisono.cli import unisono
 from unisono.comm.solo import Solo
 from unisono.config.write import to_toml
-from unisono.records.events import Found, StepTaken, Warned
+from unisono.records.events import Found, StepTaken, Warned, to_line
 from unisono.records.view import read_run
 from unisono.train.job import run_with
 from unisono.watch import onlooker
 from unisono.watch.onlooker import Onlooker
+from unisono.watch.telling import look_at
 
 QUICK = {
     "batching": {"tokens_per_update": 200, "tokens_per_micro_batch": 200},
@@ -84,6 +86,22 @@ def test_what_goes_wrong_in_looking_is_said_and_stops_nothing(
     assert isinstance(said, Warned)
     assert "ZeroDivisionError: oh" in said.message
     assert read_run(tmp_path / "run").ends
+
+
+def test_what_is_still_being_looked_at_in_the_end_is_said(tmp_path, monkeypatch):
+    def slow(view, now):
+        time.sleep(0.3)
+        return look_at(view, now)
+
+    monkeypatch.setattr(onlooker, "look_at", slow)
+    (tmp_path / "events").mkdir()
+    (tmp_path / "config.toml").write_text("")
+    events = [start(), *(step(n) for n in range(1, 51))]
+    lines = b"".join(to_line(event) + b"\n" for event in events)
+    (tmp_path / "events" / "rank-0000.jsonl").write_bytes(lines)
+    with Onlooker(tmp_path) as one:
+        assert [found for event in events for found in one.saw(event)] == []
+        assert [found.id for found in one.finish()] == ["bottleneck"]
 
 
 def late_second(comm, home, run):

@@ -17,9 +17,7 @@ from unisono.watch.verdict import findings_of, verdict
 
 CAUSES = ("compute", "network", "waiting", "data", "other")
 FEWEST = 5  # updates to say anything about
-FEWEST_PAUSES = (
-    3  # one validation among the last updates says nothing about how often they come
-)
+FEWEST_PAUSES = 3  # one validation does not tell how often they come
 
 
 @dataclass(frozen=True)
