@@ -140,6 +140,17 @@ def test_a_roll_back_is_said(tmp_path, capsys):
     assert "step 501 was skipped" in lines[-1]
 
 
+def test_a_finding_is_said_in_a_line_and_nothing_when_it_is_over(tmp_path, capsys):
+    found = events.Found(
+        time=0.0, step=50, id="padding", summary="40 % \x1b[31mpadding.", advice="Do less."
+    )
+    over = events.Found(time=0.0, step=900, id="padding", summary="Padding.", over=True)
+    lines = shown(tmp_path, capsys, STARTED, found, over)
+    assert lines[1:] == [
+        "found at step 50: 40 % \N{REPLACEMENT CHARACTER}[31mpadding. Do less."
+    ]
+
+
 def test_a_validation_is_said_with_its_score(tmp_path, capsys):
     validated = Validated(
         time=0.0,

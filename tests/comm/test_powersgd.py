@@ -8,6 +8,7 @@ import torch
 from support.exchanges import SMALL_BUCKETS, exact_gradients, exchange, left_over, new_model
 from unisono.comm.memory import collect, deal
 from unisono.comm.powersgd import PowerSgd
+from unisono.physics.exchange import narrowed
 
 pytestmark = [pytest.mark.ranks, pytest.mark.parametrize("ranks", [2, 3], indirect=True)]
 
@@ -35,6 +36,25 @@ def test_exact_at_first_then_narrow_and_what_is_dropped_is_sent_later(ranks, buc
     assert off[0] < 1e-5
     assert all(0.01 < share < 1.5 for share in off[1:])
     assert lost < 1e-5
+
+
+def numbers_sent(comm, low_rank):
+    replica = PowerSgd(low_rank, 0, SMALL_BUCKETS).attach(new_model(), comm)
+    for step in range(3):
+        exchange(replica, comm.world.rank, step)
+    counted = replica.memory._torch  # torch counts what it sends
+    before = counted.total_numel_after_compression
+    exchange(replica, comm.world.rank, 3)
+    shapes = [tuple(weight.shape) for weight in replica.module.parameters()]
+    return counted.total_numel_after_compression - before, shapes
+
+
+@pytest.mark.parametrize("low_rank", [1, 2, 4, 16])
+def test_as_many_numbers_are_sent_as_physics_says(ranks, low_rank):
+    for sent, shapes in ranks.run(numbers_sent, low_rank):
+        matrices = [shape for shape in shapes if len(shape) == 2]
+        vectors = sum(shape[0] for shape in shapes if len(shape) == 1)
+        assert sent == vectors + sum(narrowed(*shape, low_rank) for shape in matrices)
 
 
 def spoilt_exchanges(comm):

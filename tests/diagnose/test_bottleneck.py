@@ -3,8 +3,20 @@
 import msgspec
 import pytest
 
-from diagnose.made_runs import healthy_run, now, saved, step, team, validated
+from diagnose.made_runs import (
+    BEGAN,
+    ended,
+    healthy_run,
+    now,
+    saved,
+    scored,
+    step,
+    team,
+    validated,
+)
 from unisono.diagnose.diagnosis import diagnose
+from unisono.diagnose.ledger import keep_ledger
+from unisono.diagnose.sessions import sessions_of
 from unisono.physics.ring import ring_bytes
 
 
@@ -128,3 +140,19 @@ def test_the_ring_sends_what_the_field_measured():
     assert ring_bytes(60_880_896, 4) == 365_285_376
     assert ring_bytes(60_880_896, 1) == 0
     assert ring_bytes(1000, 2) == 4000
+
+
+def test_what_comes_before_the_first_and_after_the_last_update_has_a_name():
+    steps = tuple(step(n, time=BEGAN + 3 + n) for n in range(1, 11))
+    # 3 s before the first update; after the last 2 s of test, 1 s of saving and 4 s of rest.
+    run = healthy_run(
+        ranks={0: steps},
+        validations=(),
+        saves=(msgspec.structs.replace(saved(10, 1.0), time=BEGAN + 14),),
+        tests=(msgspec.structs.replace(scored(10), time=BEGAN + 19, seconds=2.0),),
+        ends=(ended(10, time=BEGAN + 20),),
+    )
+    ledger = keep_ledger(run, sessions_of(run))
+    assert (ledger.starting, ledger.ending) == (pytest.approx(3.0), pytest.approx(4.0))
+    assert ledger.wall == pytest.approx(20.0)
+    assert ledger.closed == pytest.approx((3 + 4 + 2 + 1 + 9) / 20)  # 0.9 s of each update

@@ -1,13 +1,16 @@
 """What an update sends, by the strategy that the processes say they used."""
 
+import math
 from dataclasses import replace
 
 import msgspec
 import pytest
 
-from diagnose.made_runs import PARAMETERS, now, team
+from diagnose.made_runs import CORPUS, PARAMETERS, now, team
 from unisono.diagnose.case import open_case
 from unisono.diagnose.exchanged import arithmetic, expected_bytes
+from unisono.models.settings import TransformerSettings
+from unisono.models.transformer import weight_shapes
 
 
 def made(**strategy):
@@ -31,7 +34,48 @@ def test_each_strategy_sends_what_its_formula_says(strategy, bytes_a_weight):
     assert " an update, each way" in arithmetic(case)
 
 
-def test_what_is_not_computed_is_not_invented():
+MODEL = {"width": 64, "inner": 256, "encoder_layers": 2, "decoder_layers": 2}
+
+
+def narrow(model=MODEL, **sync):
+    """A run of 200 updates by PowerSGD, and the truth: a model of torch with these sizes."""
+    run = team(lambda *_: {"exchange": 0.1}, hosts=("a", "b"), steps=200)
+    config = {**run.config, "model": model, "sync": {"warmup_steps": 0, **sync}}
+    settings = TransformerSettings(**model)
+    weights = weight_shapes(settings, CORPUS["vocabulary"]).values()
+    count = sum(math.prod(shape) for shape in weights)
+    starts = tuple(
+        msgspec.structs.replace(start, strategy="powersgd", parameters=count)
+        for start in run.starts
+    )
+    return open_case(replace(run, starts=starts, config=config), now()), weights
+
+
+@pytest.mark.parametrize("rank", [1, 4, 24])
+def test_powersgd_sends_narrow_matrices_where_they_are_less(rank):
+    case, weights = narrow(low_rank=rank)
+    numbers = 0
+    for shape in weights:
+        whole, least = math.prod(shape), min(shape)
+        factors = sum(shape) * min(rank, least)
+        numbers += factors if len(shape) == 2 and 2 * factors < whole else whole
+    assert numbers < sum(map(math.prod, weights))
+    assert expected_bytes(case) == 4 * numbers
+    assert f"{numbers:,} numbers" in arithmetic(case)
+
+
+def test_the_first_updates_of_powersgd_are_exact():
+    case, weights = narrow(warmup_steps=50)
+    late, whole = narrow()[0], 4 * sum(map(math.prod, weights))
+    assert expected_bytes(case) == pytest.approx(
+        0.25 * whole + 0.75 * expected_bytes(late), abs=1
+    )
+    assert "25% of the updates were exact" in arithmetic(case)
+
+
+def test_what_is_not_known_is_not_invented():
     case = made(strategy="powersgd")
-    assert expected_bytes(case) == 0
-    assert "is not computed" in arithmetic(case)
+    broken = replace(case, run=replace(case.run, config={"model": {"no": "such"}}))
+    for one in (broken, replace(case, run=replace(case.run, corpus={}))):
+        assert expected_bytes(one) == 0
+        assert "cannot be computed" in arithmetic(one)

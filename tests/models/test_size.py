@@ -7,8 +7,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from unisono.models.settings import PRESETS, TransformerSettings
-from unisono.models.size import parameter_count, rounded, training_flops
-from unisono.models.transformer import build_model
+from unisono.models.size import matrix_shapes, parameter_count, rounded, training_flops
+from unisono.models.transformer import build_model, weight_shapes
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -33,6 +33,23 @@ def test_parameters_are_those_of_the_real_model_with_every_choice(activation, po
         model = build_model(settings, 1003)
     real = sum(weight.numel() for weight in model.parameters())
     assert parameter_count(settings, 1003) == real
+
+
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+@pytest.mark.parametrize("positions", ["sinusoid", "learned"])
+@pytest.mark.parametrize(("tied", "source"), [(True, 0), (True, 555), (False, 555)])
+def test_matrices_are_those_of_the_real_model(activation, positions, tied, source):
+    settings = TransformerSettings(
+        activation=activation,
+        positions=positions,
+        max_positions=77,
+        tied_embeddings=tied,
+        encoder_layers=2,
+        decoder_layers=3,
+    )
+    shapes = weight_shapes(settings, 1003, source).values()
+    real = sorted(shape for shape in shapes if len(shape) == 2)
+    assert sorted(matrix_shapes(settings, 1003, source)) == real
 
 
 def test_base_is_the_model_everybody_knows():

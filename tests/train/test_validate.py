@@ -15,6 +15,7 @@ from unisono.corpus.reader import open_corpus
 from unisono.records.events import RolledBack, Validated, to_line
 from unisono.records.layout import RunDirectory
 from unisono.records.view import read_run
+from unisono.text.tokenizer import END_ID
 from unisono.train.job import build_session, run_with
 from unisono.train.signals import Signals
 from unisono.train.validate import (
@@ -171,3 +172,17 @@ def test_all_processes_know_the_same_losses(ranks, corpus_home, tmp_path):
     assert len({event[-1].clean_training_loss for event in many}) == 1
     losses = [read_run(home / run).sentence_losses.at_step[24] for run in ("alone", "many")]
     np.testing.assert_allclose(*losses, rtol=1e-3)
+
+
+def test_a_model_that_says_nothing_is_known_to(corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    settings, corpus = tiny_settings(home, "run"), open_corpus(home / "corpus")
+    session, model = build_session(settings, corpus, Solo(), Signals(), AllReduce())
+    with torch.no_grad():  # whatever is read, the next word is the end
+        model.decoder_norm.weight.zero_()
+        model.decoder_norm.bias.fill_(1.0)
+        for name, matrix in model.named_parameters():
+            if name.startswith("embeddings."):
+                matrix[END_ID] = 10.0
+    tested = session.examiner.score_test(1)
+    assert (tested.empty, tested.sentences) == (20, 20)

@@ -3,10 +3,12 @@
 import pytest
 
 from diagnose.made_runs import BEGAN, ended, start, step, validated
+from diagnose.made_samples import machine, samples
 from unisono.errors import DataError
 from unisono.records import follow
 from unisono.records.events import RolledBack, to_line
 from unisono.records.follow import Follower
+from unisono.records.sampled import to_line as sampled_line
 from unisono.records.view import read_run
 
 
@@ -50,6 +52,23 @@ def test_it_sees_what_reading_it_all_at_once_does(run):
     assert seen.steps == whole.steps
     assert seen.validations == whole.validations
     assert [s for s, _ in follower.outline] == numbers(whole)
+
+
+def test_it_follows_what_the_machines_do(run):
+    follower = Follower(run)
+    tell(run, start(), step(1))
+    log = run / "monitor" / "rank-0000.jsonl"
+    log.parent.mkdir()
+    for event in (machine(), *samples(count=5)):
+        with log.open("ab") as file:
+            file.write(sampled_line(event) + b"\n")
+        seen = follower.look()
+    assert seen.machines == read_run(run).machines
+    assert len(seen.machines[0].samples) == 5
+    most = follow.KEPT_SAMPLES
+    with log.open("ab") as file:
+        file.writelines(sampled_line(event) + b"\n" for event in samples(count=2 * most))
+    assert len(follower.look().machines[0].samples) == most
 
 
 def test_a_roll_back_undoes_what_it_undid(run):

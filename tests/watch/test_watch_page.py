@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -10,10 +11,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from diagnose.made_runs import BEGAN, ended, healthy_run, start, step, team, validated
+from diagnose.made_samples import gpu, pair, sampled
 from unisono.records.events import Sample, Warned, to_line
 from unisono.watch.page import bar, page, sparkline
 from unisono.watch.recent import CAUSES, now_of
@@ -50,7 +53,7 @@ def test_the_end_of_a_long_name_and_the_state_are_seen():
 
 
 def test_arithmetic_is_called_arithmetic():
-    assert "now   bound by arithmetic: 89 % of the time" in shown(going(), BEGAN + 101)
+    assert "now   bound by arithmetic: 90 % of the time" in shown(going(), BEGAN + 101)
 
 
 def test_a_slow_link_between_machines_is_named_with_what_it_costs():
@@ -61,6 +64,41 @@ def test_a_slow_link_between_machines_is_named_with_what_it_costs():
     assert "rank 0 a" in text
     assert "rank 1 b" in text
     assert "▓▓▓" in text
+
+
+def test_what_the_machines_do_is_shown_with_rates_of_the_last_seconds():
+    run = replace(pair(), ends=())
+    lines = shown(run, BEGAN + 201).splitlines()
+    (alpha,) = [line for line in lines if line.startswith("alpha ")]
+    assert re.search(r"^alpha  eth0 ↓ 2026 ↑ 2026 Mbit/s  CPU 48%  memory 25%$", alpha), alpha
+    assert any(line.startswith("beta ") for line in lines)
+
+
+def test_gpus_steal_and_silence_are_shown():
+    run = replace(sampled(gpus=[gpu()], steal=0.03), ends=())
+    assert "GPU 0 100% 200/250 W  steal 3.0%  memory 25%" in shown(run, BEGAN + 201)
+    four = [msgspec.structs.replace(gpu(), index=n) for n in range(4)]
+    run = replace(sampled(gpus=four), ends=())
+    assert "4 GPUs 100% 800/1000 W" in shown(run, BEGAN + 201)
+    assert "no sample for 16 min 40 s" in shown(run, BEGAN + 201 + 1000)
+
+
+def test_findings_are_shown_below_the_verdict():
+    run = replace(pair(exchange=0.5), ends=())
+    text = shown(run, BEGAN + 201, width=300)
+    assert "now   bound by the exchange over the network: 50 % of the time" in text
+    assert "found 2 machines are slower than one" in text
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80])
+def test_of_a_machine_only_what_fits_is_shown_and_whole(width):
+    run = replace(pair(gpus=[gpu()], steal=0.03), ends=())
+    lines = shown(run, BEGAN + 201, width).splitlines()
+    (line,) = [line for line in lines if line.startswith("alpha")]
+    assert len(line) <= width
+    assert "…" not in line
+    whole = [line for line in shown(run, BEGAN + 201, 300).splitlines() if "CPU" in line][0]
+    assert set(line.split("  ")) <= {part.strip() for part in whole.split("  ")} | {"alpha"}
 
 
 def test_a_run_without_an_update_is_shown_as_well():

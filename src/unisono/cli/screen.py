@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from unisono.config.settings import Settings
+from unisono.printable import printable
 from unisono.records.events import (
     AnyEvent,
     Chose,
     Ended,
+    Found,
     RolledBack,
     Sample,
     Saved,
@@ -198,22 +200,33 @@ def _bleu(event: Validated | Tested) -> str:
     return f"{event.bleu:.2f} ± {(event.bleu_high - event.bleu_low) / 2:.2f}"
 
 
+def _found(event: Found) -> str:
+    """Return what was found out and what to do about it, in a line."""
+    if event.over:
+        return ""
+    return printable(f"found at step {event.step:,}: {event.summary} {event.advice}".strip())
+
+
+def _validation(event: Validated) -> str:
+    bleu = f"  BLEU {_bleu(event)}" if event.bleu >= 0 else ""
+    best = "  (best so far)" if event.best else ""
+    took = duration(event.seconds)
+    return (
+        f"validation at step {event.step:,}: loss {event.loss:.4f}{bleu}{best}  in {took}"
+        + "".join(_translation(sample) for sample in event.samples[:SAMPLES_SHOWN])
+    )
+
+
 def _sentence(event: AnyEvent) -> str:
     if isinstance(event, Validated):
-        bleu = f"  BLEU {_bleu(event)}" if event.bleu >= 0 else ""
-        best = "  (best so far)" if event.best else ""
-        took = duration(event.seconds)
-        return (
-            f"validation at step {event.step:,}: loss {event.loss:.4f}{bleu}{best}  in {took}"
-            + "".join(_translation(sample) for sample in event.samples[:SAMPLES_SHOWN])
-        )
+        return _validation(event)
     if isinstance(event, Saved):
         size, took = amount_of_bytes(event.bytes), duration(event.seconds)
         return f"saved {event.name} ({size}) in {took}"
     if isinstance(event, Warned):
         return f"warning: {event.message}"
-    if isinstance(event, Chose):
-        return event.message
+    if isinstance(event, Chose | Found):
+        return event.message if isinstance(event, Chose) else _found(event)
     if isinstance(event, RolledBack):
         return f"warning: at step {event.step:,} {event.message}"
     if isinstance(event, Tested):

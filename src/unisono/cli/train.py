@@ -24,12 +24,17 @@ def train(config: Path, overrides: tuple[str, ...]) -> None:
     from unisono.cli.screen import Screen
     from unisono.records.events import Ended
     from unisono.train.job import run_training
+    from unisono.watch.onlooker import Onlooker
 
     reason = ""
-    with Screen(settings) as screen:
+    with Screen(settings) as screen, Onlooker(Path(settings.run)) as onlooker:
         for event in run_training(settings, screen.tell):
             screen.show(event)
+            for found in onlooker.saw(event):
+                screen.show(found)
             if isinstance(event, Ended):
                 reason = event.reason
+        for found in onlooker.finish():
+            screen.show(found)
     if reason == "signal":
         sys.exit(PREEMPTED)

@@ -16,6 +16,7 @@ from unisono.watch.page import page
 from unisono.watch.recent import now_of
 
 OVER = ("finished", "stopped", "failed")
+LINGER_SECONDS = 20.0  # after a failure: a supervisor may start it again
 
 
 @click.command()
@@ -25,8 +26,9 @@ OVER = ("finished", "stopped", "failed")
 def watch(run: Path, every: float, once: bool) -> None:
     """Show how the run in the directory RUN is doing, until it ends or Ctrl-C.
 
-    Progress, loss, BLEU, speed, where the time of each process goes, and what holds the run
-    up right now. Only files are read: it works over ssh, in tmux, and while the run goes on.
+    Progress, loss, BLEU, speed, where the time of each process goes, what the machines do, and
+    what holds the run up right now. Only files are read: it works over ssh, in tmux, and while
+    the run goes on.
     """
     if read_imported(run) is not None:
         raise DataError(
@@ -41,10 +43,14 @@ def watch(run: Path, every: float, once: bool) -> None:
         return
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
+            alive = time.monotonic()
             while True:
                 shown, state = _look(run, follower, console)
                 live.update(shown, refresh=True)
-                if state in OVER:
+                alive = alive if state == "failed" else time.monotonic()
+                if state in OVER and (
+                    state != "failed" or time.monotonic() - alive > LINGER_SECONDS
+                ):
                     break
                 time.sleep(max(0.1, every))
     except KeyboardInterrupt:

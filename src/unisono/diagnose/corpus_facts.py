@@ -50,6 +50,7 @@ class CorpusFacts(msgspec.Struct, frozen=True, kw_only=True):
     source_language: str = "source"
     target_language: str = "target"
     vocabulary: int = 0
+    source_vocabulary: int = 0
     inputs: list[InputFacts] = []
     splits: dict[str, SplitFacts] = {}
     read_pairs: int = 0

@@ -61,13 +61,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Every update, and what came between updates. `wall` is the clock over all sessions."""
+    """Every update, and what came between updates. `wall` is the clock over all sessions.
+
+    `starting` is what passed from the first sign of life of a session to its first update,
+    `ending` from its last update to the end: going back to the best weights, writing the
+    bundle. Neither holds evaluation or checkpoints.
+    """
 
     rows: tuple[Row, ...]
     by_rank: dict[int, dict[str, float]]
     wall: float
     evaluation: float
     checkpoint: float
+    starting: float = 0.0
+    ending: float = 0.0
 
     @property
     def usual(self) -> tuple[Row, ...]:
@@ -106,6 +113,7 @@ class Ledger:
     def closed(self) -> float:
         """Return the share of the wall clock that has a name."""
         named = sum(self.seconds.values()) + sum(row.parts["recording"] for row in self.rows)
+        named += self.starting + self.ending
         return min(1.0, named / self.wall) if self.wall > 0 else 0.0
 
     def mean(self, part: str) -> float:
@@ -138,7 +146,30 @@ def keep_ledger(run: RunView, sessions: Sequence[Session]) -> Ledger:
         wall=sum(session.seconds for session in sessions),
         evaluation=evaluation,
         checkpoint=sum(event.seconds for event in run.saves),
+        **_edges(run, sessions),
     )
+
+
+def _edges(run: RunView, sessions: Sequence[Session]) -> dict[str, float]:
+    """Return the seconds before the first and after the last update, over all sessions."""
+    starting = ending = 0.0
+    told = [(event.time, event.seconds) for event in run.validations]
+    told += [(event.time, event.seconds) for event in run.saves]
+    told += [(event.time, event.seconds) for event in run.tests]
+    for session in sessions:
+        steps = [s for s in run.steps if session.began <= s.time <= session.last_seen]
+        if not steps or not math.isfinite(steps[0].seconds):
+            continue
+        first, last = steps[0], steps[-1]
+        pauses = [
+            seconds
+            for time, seconds in told
+            if last.time < time <= session.last_seen and math.isfinite(seconds)
+        ]
+        starting += max(0.0, first.time - first.seconds - session.began)
+        if session.reason:  # otherwise nobody knows when it ended
+            ending += max(0.0, session.last_seen - last.time - sum(pauses))
+    return {"starting": starting, "ending": ending}
 
 
 def parts_of(step: StepTaken) -> dict[str, float]:

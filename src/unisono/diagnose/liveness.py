@@ -20,7 +20,8 @@ def state(case: Case) -> str:
         return "finished" if reason else "unknown"
     if reason:
         return "finished" if reason in FINISHED else "stopped"
-    return "running" if silence(case) <= patience(case) else "failed"
+    alive = silence(case) <= patience(case) and not case.run.gone
+    return "running" if alive else "failed"
 
 
 def silence(case: Case) -> float:

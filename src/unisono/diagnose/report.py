@@ -57,6 +57,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     """Something a rule noticed. `severity` is info, warning or error.
 
     `steps` is there alone in what happened at certain updates: these, or the first of many.
+    `about` is there where there can be several of one kind: the rank or machine it is about.
     """
 
     id: str
@@ -65,6 +66,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...] = ()
     advice: str = ""
     steps: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    about: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Report(Struct, frozen=True, kw_only=True):

@@ -48,6 +48,26 @@ def parameter_count(
     )
 
 
+def matrix_shapes(
+    settings: TransformerSettings, vocabulary: int, source_vocabulary: int = 0
+) -> list[tuple[int, int]]:
+    """Return rows and columns of every matrix that such a model trains.
+
+    All other weights stand in vectors: biases and norms.
+    """
+    width, into = settings.width, _inner_products(settings) * settings.inner
+    self_attention = [(3 * width, width), (width, width)]
+    cross_attention = [(width, width), (2 * width, width), (width, width)]
+    feed_forward = [(into, width), (width, settings.inner)]
+    rows = embedding_rows(settings, vocabulary, source_vocabulary).values()
+    positions = [settings.max_positions] * 2 if settings.positions == "learned" else []
+    return [
+        *((count, width) for count in (*rows, *positions)),
+        *settings.encoder_layers * [*self_attention, *feed_forward],
+        *settings.decoder_layers * [*self_attention, *cross_attention, *feed_forward],
+    ]
+
+
 def training_flops(
     settings: TransformerSettings,
     vocabulary: int,

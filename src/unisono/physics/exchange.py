@@ -54,6 +54,15 @@ def hierarchical(numbers: int, nodes: int, bits: int = 32) -> float:
     return ring_bytes(numbers, nodes, bits // 8)
 
 
+def narrowed(rows: int, columns: int, rank: int, least: int = 2) -> int:
+    """Return the numbers that PowerSGD sends of a matrix, as a product of `rank`.
+
+    The two factors are sent if that makes `least` times fewer, and otherwise the matrix.
+    """
+    narrow = (rows + columns) * min(rows, columns, rank)
+    return narrow if least * narrow < rows * columns else rows * columns
+
+
 def gathered(payload: float, ranks: int) -> float:
     """Return what goes through one card if every process hands its bytes to all others.
 

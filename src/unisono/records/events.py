@@ -200,7 +200,8 @@ class Tested(Event, frozen=True, kw_only=True, tag="tested"):
     """The best checkpoint was scored on the test set.
 
     `bleu_low` and `bleu_high` are the 95 % interval, -1 if it was not recorded; the lengths are
-    those that BLEU compares, in its tokens, 0 if they were not recorded.
+    those that BLEU compares, in its tokens, 0 if they were not recorded. `empty` is how many
+    sentences were translated as nothing; older versions did not count them.
     """
 
     step: int
@@ -212,6 +213,7 @@ class Tested(Event, frozen=True, kw_only=True, tag="tested"):
     bleu_high: float = -1.0
     translation_length: int = 0
     reference_length: int = 0
+    empty: int = 0
 
 
 class Lost(Event, frozen=True, kw_only=True, tag="lost"):
@@ -237,6 +239,23 @@ class Lost(Event, frozen=True, kw_only=True, tag="lost"):
         return f"rank {self.rank} on {self.host} (pid {self.pid}) was lost: {self.how}{detail}"
 
 
+class Found(Event, frozen=True, kw_only=True, tag="found"):
+    """The run found something out about itself while it went on, and said so, once.
+
+    `id` is that of a finding, or "bottleneck"; `about` tells two of one kind apart, such as
+    the rank that is late. `over` says that it holds no longer: should it come back, it is said
+    again.
+    """
+
+    step: int
+    id: str
+    summary: str
+    about: str = ""
+    advice: str = ""
+    severity: str = "info"
+    over: bool = False
+
+
 class Ended(Event, frozen=True, kw_only=True, tag="ended"):
     """The process left the run in good order.
 
@@ -259,6 +278,7 @@ AnyEvent = (
     | RolledBack
     | Tested
     | Lost
+    | Found
     | Ended
 )
 

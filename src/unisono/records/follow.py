@@ -1,7 +1,8 @@
 """A run while it is being written: at each look only what is new is read.
 
 Of the updates the last ones are kept, and the course of the loss in outline, so that a run of
-weeks on many machines takes no more room than one of minutes.
+weeks on many machines takes no more room than one of minutes. Of what the machines did, the
+last samples are kept as well.
 """
 
 from collections import deque
@@ -9,9 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from unisono.records import sampled
+from unisono.records.alive import leader_is_gone
 from unisono.records.events import (
     AnyEvent,
     Ended,
+    Found,
     Lost,
     RolledBack,
     Saved,
@@ -19,28 +23,55 @@ from unisono.records.events import (
     StepTaken,
     Tested,
     Validated,
+    Warned,
     from_lines,
 )
+from unisono.records.layout import RunDirectory
+from unisono.records.machines import MachineLog
+from unisono.records.sampled import Machine, Sampled
 from unisono.records.view import (
     RunView,
     add_event,
     lost_once,
     of_kind,
     read_config,
+    read_json,
     warnings_of,
 )
 
 KEPT_STEPS = 300
+KEPT_SAMPLES = 300
 OUTLINE = 400  # points of the course of the loss: at least as many, at most twice
+
+
+@dataclass
+class _Tail:
+    """A file to which lines are added."""
+
+    path: Path
+    read: int = 0
+    torn: bytes = b""
+
+    @property
+    def began_anew(self) -> bool:
+        """Return whether another run has begun in its place."""
+        return self.path.stat().st_size < self.read
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines that are new."""
+        with self.path.open("rb") as file:
+            file.seek(self.read)
+            data = file.read()
+        self.read += len(data)
+        *lines, self.torn = (self.torn + data).split(b"\n")
+        yield from (line for line in lines if line.strip())
 
 
 @dataclass
 class _Rank:
     """What one process has told so far."""
 
-    path: Path
-    read: int = 0
-    torn: bytes = b""
+    tail: _Tail
     steps: deque[StepTaken] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     others: list[AnyEvent] = field(default_factory=list)
     outline: list[tuple[int, float]] = field(default_factory=list)
@@ -49,8 +80,8 @@ class _Rank:
 
     def look(self) -> None:
         """Take in what is new."""
-        for event in from_lines(self._lines()):
-            self.last = event.time
+        for event in from_lines(self.tail.lines()):
+            self.last = max(self.last, event.time)
             if isinstance(event, StepTaken):
                 self.steps.append(event)
                 self._draw(event)
@@ -58,19 +89,6 @@ class _Rank:
             if isinstance(event, Started | RolledBack):
                 self._undo(event.to_step if isinstance(event, RolledBack) else event.step)
             add_event(self.others, event)
-
-    @property
-    def began_anew(self) -> bool:
-        """Return whether another run has begun in its place."""
-        return self.path.stat().st_size < self.read
-
-    def _lines(self) -> Iterator[bytes]:
-        with self.path.open("rb") as file:
-            file.seek(self.read)
-            data = file.read()
-        self.read += len(data)
-        *lines, self.torn = (self.torn + data).split(b"\n")
-        yield from (line for line in lines if line.strip())
 
     def _draw(self, event: StepTaken) -> None:
         if event.step % self.every == 0:
@@ -86,12 +104,41 @@ class _Rank:
         self.outline = [point for point in self.outline if point[0] <= step]
 
 
+@dataclass
+class _Sampler:
+    """What was sampled on one machine so far."""
+
+    tail: _Tail
+    machines: list[Machine] = field(default_factory=list)
+    samples: deque[Sampled] = field(default_factory=lambda: deque(maxlen=KEPT_SAMPLES))
+    warnings: list[Warned] = field(default_factory=list)
+
+    def look(self) -> None:
+        """Take in what is new."""
+        for event in sampled.from_lines(self.tail.lines()):
+            if isinstance(event, Machine):
+                self.machines.append(event)
+            elif isinstance(event, Sampled):
+                self.samples.append(event)
+            else:
+                self.warnings.append(event)
+
+    @property
+    def log(self) -> MachineLog:
+        """Return it as a report reads it."""
+        return MachineLog(tuple(self.machines), tuple(self.samples), tuple(self.warnings))
+
+
 class Follower:
     """Looks at a run again and again."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._config = path, read_config(path)
+        self._directory = RunDirectory(path)
+        self._environment = read_json(self._directory.environment)
+        self._corpus = read_json(self._directory.corpus)
         self._ranks: dict[int, _Rank] = {}
+        self._samplers: dict[int, _Sampler] = {}
 
     @property
     def outline(self) -> list[tuple[int, float]]:
@@ -100,23 +147,45 @@ class Follower:
 
     def look(self) -> RunView:
         """Return the run as it stands now, with the last updates of each process."""
-        for file in sorted((self._path / "events").glob("rank-*.jsonl")):
-            rank = int(file.stem.removeprefix("rank-"))
-            if rank not in self._ranks or self._ranks[rank].began_anew:
-                self._ranks[rank] = _Rank(file)
-            self._ranks[rank].look()
+        for number, path in _files(self._path / "events"):
+            if number not in self._ranks or self._ranks[number].tail.began_anew:
+                self._ranks[number] = _Rank(_Tail(path))
+            self._ranks[number].look()
+        for number, path in _files(self._path / "monitor"):
+            if number not in self._samplers or self._samplers[number].tail.began_anew:
+                self._samplers[number] = _Sampler(_Tail(path))
+            self._samplers[number].look()
+        return self._view()
+
+    def _view(self) -> RunView:
         leader = self._ranks[0].others if 0 in self._ranks else []
         everybody = [event for rank in self._ranks.values() for event in rank.others]
+        starts, validations = of_kind(everybody, Started), of_kind(leader, Validated)
         return RunView(
             path=self._path,
             config=self._config,
-            starts=tuple(of_kind(everybody, Started)),
+            environment=self._environment,
+            corpus=self._corpus,
+            starts=tuple(starts),
             ranks={number: tuple(rank.steps) for number, rank in self._ranks.items()},
-            validations=tuple(of_kind(leader, Validated)),
+            validations=tuple(validations),
             saves=tuple(of_kind(leader, Saved)),
-            warnings=tuple(warnings_of(leader)),
+            warnings=(
+                *warnings_of(leader),
+                *(warned for one in self._samplers.values() for warned in one.warnings),
+            ),
             tests=tuple(of_kind(leader, Tested)),
             losses=lost_once(of_kind(everybody, Lost)),
             ends=tuple(of_kind(leader, Ended)),
+            samples={event.step: event.samples for event in validations},
             seen=(self._ranks[0].last,) if 0 in self._ranks else (),
+            machines={number: one.log for number, one in self._samplers.items()},
+            found=tuple(of_kind(leader, Found)),
+            gone=leader_is_gone(self._directory, starts),
         )
+
+
+def _files(directory: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the files of a directory that are named after ranks, with the rank."""
+    for path in sorted(directory.glob("rank-*.jsonl")):
+        yield int(path.stem.removeprefix("rank-")), path

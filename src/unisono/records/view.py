@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 
 from unisono.errors import DataError
 from unisono.jsonl import read_lines
+from unisono.records.alive import leader_is_gone
 from unisono.records.events import (
     AnyEvent,
     Ended,
+    Found,
     Lost,
     RolledBack,
     Sample,
@@ -41,7 +43,9 @@ class RunView:
     steps. `losses` holds every process that was lost, once, as the first who saw it tells.
     `imported` says where a run comes from that another trainer made.
     `sentence_losses` are those of the validations, as far as they were written down.
-    `machines` holds what was sampled on each machine, by its first rank.
+    `machines` holds what was sampled on each machine, by its first rank. `found` is what the
+    run said of itself while it went on. `gone` says that the process which leads the run has
+    certainly ended; if it has not, that may be so all the same.
     """
 
     path: Path
@@ -61,6 +65,8 @@ class RunView:
     imported: Imported | None = None
     sentence_losses: SentenceLosses = field(default_factory=SentenceLosses)
     machines: dict[int, MachineLog] = field(default_factory=dict)
+    found: tuple[Found, ...] = ()
+    gone: bool = False
 
     @property
     def steps(self) -> tuple[StepTaken, ...]:
@@ -89,13 +95,14 @@ def read_run(path: Path) -> RunView:
     }
     by_rank = {rank: _standing(events) for rank, events in recorded.items()}
     leader = by_rank.get(0, [])
+    starts = tuple(e for events in by_rank.values() for e in of_kind(events, Started))
     machines = read_machines(directory)
     return RunView(
         path=path,
         config=config,
-        environment=_read_json(directory.environment),
-        corpus=_read_json(directory.corpus),
-        starts=tuple(e for events in by_rank.values() for e in of_kind(events, Started)),
+        environment=read_json(directory.environment),
+        corpus=read_json(directory.corpus),
+        starts=starts,
         ranks={rank: tuple(of_kind(events, StepTaken)) for rank, events in by_rank.items()},
         validations=tuple(of_kind(leader, Validated)),
         saves=tuple(of_kind(leader, Saved)),
@@ -111,6 +118,8 @@ def read_run(path: Path) -> RunView:
         imported=read_imported(path),
         sentence_losses=read_losses(path, {v.step: v.loss for v in of_kind(leader, Validated)}),
         machines=machines,
+        found=tuple(of_kind(leader, Found)),
+        gone=leader_is_gone(directory, starts),
     )
 
 
@@ -178,7 +187,8 @@ def _again(event: AnyEvent, later: RolledBack) -> bool:
     return isinstance(event, RolledBack) and event.number >= later.number
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the table in a file; an empty one if there is none."""
     if not path.is_file():
         return {}
     value = json.loads(path.read_text("utf-8"))

@@ -7,6 +7,7 @@ to the same settings and the same corpus, and otherwise refused; it is never ove
 import fcntl
 import json
 import os
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from unisono.records.layout import RunDirectory
 # What may change when a run is continued: none of it changes what an update does.
 MAY_DIFFER = {"run", "device", "sync", "limits", "validation", "checkpoint", "decoding", "data"}
 MAY_DIFFER |= {"monitor"}
+LOCK_ATTEMPTS, LOCK_PAUSE_SECONDS = 5, 0.05
 LIMITS = {"max_steps", "max_epochs", "max_time", "patience", "show_every_steps", "compile"}
 
 
@@ -43,7 +45,7 @@ class Claim:
                 fix="choose another directory with --set run=…",
             ) from error
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._handle)
         except OSError as error:
             owner = os.read(self._handle, 200).decode("utf-8", "replace").strip()
             os.close(self._handle)
@@ -58,6 +60,19 @@ class Claim:
     def release(self) -> None:
         """Let others have it."""
         os.close(self._handle)
+
+
+def _lock(handle: int) -> None:
+    """Lock the file `handle`; whoever only looks whether it is locked lets go at once."""
+    for attempt in range(1, LOCK_ATTEMPTS + 1):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt == LOCK_ATTEMPTS:
+                raise
+            time.sleep(LOCK_PAUSE_SECONDS)
+        else:
+            return
 
 
 def claim(settings: Settings, corpus: Corpus, environment: dict[str, Any]) -> Claim:

@@ -121,6 +121,7 @@ class Examiner:
             step=step,
             sentences=len(translated),
             seconds=time.perf_counter() - began,
+            empty=sum(not line for line in translated),
             **_fields(scored),
         )
 

@@ -63,7 +63,8 @@ def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
             with session.parts.watch.time("recording"):
                 yield taken
             _come_together_if_due(session, progress, work, result)
-            yield from _compared(session, progress.step)
+            with session.parts.watch.time("agree"):
+                yield from _compared(session, progress.step)
             progress, diverged = _watched(session, progress, result)
             if diverged:
                 with session.section("save"), session.parts.watch.paused():

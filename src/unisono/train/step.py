@@ -84,7 +84,8 @@ def take_step(
         for group in parts.optimizer.param_groups:
             group["lr"] = rate
         parts.optimizer.zero_grad()
-    parts.replica.memory.begin(step, dials.loss_scale)
+    with parts.watch.time("exchange"):
+        parts.replica.memory.begin(step, dials.loss_scale)
 
     def loss_of(model: nn.Module, batch: Batch) -> Tensor:
         set_randomness(parts.seed, work.plan.epoch, step, batch.number)
@@ -107,7 +108,8 @@ def take_step(
     if not skipped:
         with parts.watch.time("optimizer"):
             parts.optimizer.step()
-    parts.replica.memory.settle(step, parts.watch, moved=not skipped)
+    with parts.watch.time("exchange"):
+        parts.replica.memory.settle(step, parts.watch, moved=not skipped)
     if not skipped:
         with parts.watch.time("optimizer"):
             parts.averages.update(step)

@@ -10,6 +10,7 @@ from rich.text import Text
 from unisono.printable import printable
 from unisono.records.view import RunView
 from unisono.units import duration
+from unisono.watch.machines import MachineNow, words
 from unisono.watch.recent import CAUSES, Lane, Now
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -24,6 +25,8 @@ MARKS = {
 STATES = {"running": "green", "finished": "cyan", "stopped": "yellow", "failed": "red"}
 NARROW = 40
 MOST_LANES = 16
+MOST_FINDINGS = 5
+BETWEEN = "  "
 
 
 def page(
@@ -34,10 +37,13 @@ def page(
     lines += [_numbers(view, now), *_curve(outline, width), *_validation(view)]
     if now.lanes:
         lines += [Text(), _legend(), *_bars(now.lanes, width)]
+    if now.machines:
+        lines += [Text(), *_machines(now.machines, width)]
     sample = _sample(view)
     for line in (*lines, *sample):
         line.truncate(width, overflow="ellipsis")
     said = [_line("now", now.verdict, "bold")] if now.verdict else []
+    said += [_line("found", one.summary, "bold yellow") for one in now.findings[:MOST_FINDINGS]]
     said += [_line("lost", event.message, "bold red") for event in view.losses[-3:]]
     said += [_line("note", event.message, "bold yellow") for event in view.warnings[-3:]]
     return Group(*lines, *([Text()] if said else []), *said, *sample)
@@ -140,6 +146,22 @@ def _bars(lanes: Sequence[Lane], width: int) -> list[Text]:
         lines.append(line.append(f" {duration(lane.seconds)}"))
     if len(lanes) > MOST_LANES:
         lines.append(Text(f"and {len(lanes) - MOST_LANES} more", "dim"))
+    return lines
+
+
+def _machines(machines: Sequence[MachineNow], width: int) -> list[Text]:
+    """Return a line a machine; what does not fit is left out from its end."""
+    names = [printable(machine.host) for machine in machines]
+    room = min(24, max(map(len, names)))
+    lines = []
+    for name, machine in list(zip(names, machines, strict=True))[:MOST_LANES]:
+        line = Text(f"{name[:room]:<{room}}")
+        for said in words(machine):
+            if len(line) + len(BETWEEN) + len(said) <= width:
+                line.append(BETWEEN + printable(said))
+        lines.append(line)
+    if len(machines) > MOST_LANES:
+        lines.append(Text(f"and {len(machines) - MOST_LANES} more", "dim"))
     return lines
 
 

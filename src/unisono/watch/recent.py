@@ -1,21 +1,23 @@
 """What a run does now: its last updates, by themselves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
-from msgspec.structs import replace
+from msgspec.structs import replace as changed
 
-from unisono.diagnose.case import open_case
-from unisono.diagnose.headline import exchange_name
-from unisono.diagnose.ledger import Row
+from unisono.diagnose.bottleneck import find_bottleneck
+from unisono.diagnose.case import Case, open_case
+from unisono.diagnose.ledger import Ledger, Row
 from unisono.diagnose.liveness import state
-from unisono.diagnose.report import Bottleneck
-from unisono.diagnose.words import percent
-from unisono.records.events import StepTaken
+from unisono.diagnose.report import Bottleneck, Finding
+from unisono.records.events import Started, StepTaken
 from unisono.records.view import RunView
+from unisono.watch.machines import MachineNow, machines_now
+from unisono.watch.verdict import findings_of, verdict
 
 CAUSES = ("compute", "network", "waiting", "data", "other")
 FEWEST = 5  # updates to say anything about
+FEWEST_PAUSES = 3  # one validation does not tell how often they come
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,18 @@ class Now:
     lanes: tuple[Lane, ...]
     bottleneck: Bottleneck | None
     verdict: str
+    findings: tuple[Finding, ...] = ()
+    machines: tuple[MachineNow, ...] = ()
 
 
 def now_of(view: RunView, now: float) -> Now:
     """Return how it stands with the run of `view` at `now` (Unix time)."""
-    case = open_case(view, now)
+    case, recent = open_case(view, now), recent_case(view, now)
     steps = view.steps[1:] or view.steps
     each = fmean(step.seconds for step in steps) if steps else 0.0
     tokens = sum(step.target_tokens for step in steps)
     updates = int(case.setting("train", "max_steps", 0))
     step = view.steps[-1].step if view.steps else 0
-    recent = open_case(_recent(view), now) if len(view.steps) >= FEWEST else None
     return Now(
         state=state(case),
         step=step,
@@ -61,22 +64,62 @@ def now_of(view: RunView, now: float) -> Now:
         seconds_left=_left(view, step, updates),
         lanes=_lanes(view, recent.ledger.usual if recent else ()),
         bottleneck=recent.bottleneck if recent else None,
-        verdict=_verdict(recent.bottleneck, exchange_name(recent)) if recent else "",
+        verdict=verdict(recent) if recent else "",
+        findings=findings_of(recent) if recent else (),
+        machines=machines_now(view, now),
     )
 
 
-def _recent(view: RunView) -> RunView:
+def recent_case(view: RunView, now: float) -> Case | None:
+    """Open a case on the last updates of the last start; None if they are too few.
+
+    The first update of a start is left out: it is slower than all others.
+    """
+    window = _window(view)
+    if len(window.steps) < FEWEST:
+        return None
+    case = open_case(window, now)
+    ledger = _without_rare_pauses(case.ledger, window)
+    return replace(case, ledger=ledger, bottleneck=find_bottleneck(ledger))
+
+
+def _window(view: RunView) -> RunView:
     """Return the run as if it had begun with the updates that are kept."""
-    first = view.steps[0]
-    began = first.time - first.seconds
-    starts = tuple(replace(start, time=began) for start in view.last_starts)
-    return RunView(
-        path=view.path,
-        config=view.config,
-        starts=starts,
-        ranks=view.ranks,
-        validations=tuple(e for e in view.validations if e.time >= began),
-        saves=tuple(e for e in view.saves if e.time >= began),
+    starts = {start.rank: start for start in view.last_starts}
+    ranks = {
+        rank: tuple(step for step in steps if _is_usual(step, starts.get(rank)))
+        for rank, steps in view.ranks.items()
+    }
+    # Machines have clocks of their own.
+    began = {rank: steps[0].time - steps[0].seconds for rank, steps in ranks.items() if steps}
+    since = began.get(0, 0.0)
+    return replace(
+        view,
+        starts=tuple(changed(s, time=began.get(s.rank, s.time)) for s in view.last_starts),
+        ranks=ranks,
+        validations=tuple(event for event in view.validations if event.time >= since),
+        saves=tuple(event for event in view.saves if event.time >= since),
+        tests=(),
+        ends=(),
+        seen=(),
+    )
+
+
+def _is_usual(step: StepTaken, start: Started | None) -> bool:
+    """Return whether an update belongs to the last start, and is not its first."""
+    return start is None or (step.time >= start.time and step.step > start.step + 1)
+
+
+def _without_rare_pauses(ledger: Ledger, window: RunView) -> Ledger:
+    """Leave out validations and checkpoints that are too few, and what nobody recorded."""
+    evaluation = ledger.evaluation if len(window.validations) >= FEWEST_PAUSES else 0.0
+    checkpoint = ledger.checkpoint if len(window.saves) >= FEWEST_PAUSES else 0.0
+    updates = sum(row.seconds for row in ledger.rows)
+    return replace(
+        ledger,
+        wall=updates + evaluation + checkpoint,
+        evaluation=evaluation,
+        checkpoint=checkpoint,
     )
 
 
@@ -114,20 +157,3 @@ def _shares(step: StepTaken, wire: float) -> dict[str, float]:
     }
     known["other"] = max(0.0, whole - sum(known.values()))
     return {cause: seconds / whole for cause, seconds in known.items()}
-
-
-def _verdict(found: Bottleneck, exchange: str) -> str:
-    if found.cause == "compute":
-        return f"bound by arithmetic: {percent(found.shares.compute)} of the time"
-    who = f" (rank {found.culprit})" if found.culprit is not None else ""
-    names = {
-        "network": f"bound by {exchange}",
-        "straggler": f"waiting for a late process{who}",
-        "data": "waiting for data",
-        "evaluation": "held up by validation",
-        "checkpoint": "held up by checkpoints",
-        "other": "held up by what the ledger does not explain",
-    }
-    without = found.without_it_seconds_per_step
-    more = f"; without it a step would take {without:.3g} s" if without else ""
-    return f"{names[found.cause]}: {percent(found.share)} of the time{more}"

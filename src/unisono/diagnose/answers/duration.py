@@ -119,10 +119,18 @@ def _evidence(case: Case, verdict: str) -> list[str]:
             "and is counted once, so its true length is not known"
         )
     lines += [event.message for event in case.run.losses[-1:] if verdict == "failed"]
+    if verdict == "failed" and case.run.gone:
+        lines.append("the process that led the run is no longer there")
     if verdict in ("running", "failed"):
         lines.append(f"last event {duration(silence(case))} ago, no `ended` event since")
     else:
         lines.append(f"rank 0 recorded `ended` with the reason `{case.sessions[-1].reason}`")
+    ledger = case.ledger
+    if ledger.rows and ledger.starting + ledger.ending > 0:
+        lines.append(
+            f"{duration(ledger.starting)} passed before the first update of a start, "
+            f"{duration(ledger.ending)} after the last one besides evaluation and checkpoints"
+        )
     return lines
 
 

@@ -21,6 +21,7 @@ from unisono.diagnose.rules.loss_spike import LossSpike
 from unisono.diagnose.rules.lost_ranks import LostRanks
 from unisono.diagnose.rules.memory import Memory
 from unisono.diagnose.rules.missing_ranks import MissingRanks
+from unisono.diagnose.rules.more_machines import MoreMachines
 from unisono.diagnose.rules.oversubscribed import Oversubscribed
 from unisono.diagnose.rules.padding import Padding
 from unisono.diagnose.rules.repeating_translations import RepeatingTranslations
@@ -44,6 +45,7 @@ RULES: dict[str, Callable[[Case], tuple[Finding, ...]]] = {
     "burst_credits": BurstCredits(),
     "foreign_traffic": ForeignTraffic(),
     "wrong_interface": WrongInterface(),
+    "more_machines": MoreMachines(),
     "stolen_time": StolenTime(),
     "memory": Memory(),
     "oversubscribed": Oversubscribed(),

@@ -48,4 +48,5 @@ def _finding(case: Case, use: LinkUse) -> Finding:
         evidence=tuple(lines),
         advice=f"Find out who else uses {use.interface} (`ss -tip`, `iftop`): a copy, a "
         "download, a disk on the network, another job.",
+        about=use.node.host,
     )

@@ -27,6 +27,7 @@ class Memory:
                 "its memory.",
                 evidence=("a longer batch than any so far may not fit",),
                 advice="Lower `batching.tokens_per_micro_batch`; the update stays the same.",
+                about=f"{gpu.host}, GPU {gpu.index}",
             )
             for load in loads
             for gpu in load.gpus
@@ -45,4 +46,5 @@ def _machine(load: Load) -> Finding:
         advice="A process that asks for more is killed. Lower "
         "`batching.tokens_per_micro_batch`, start fewer workers on it, or end what else runs "
         "there.",
+        about=load.host,
     )

@@ -62,6 +62,7 @@ class SlowDirection:
                 ),
                 advice=f"Look at the limits on what {slow.sender} may send and "
                 f"{slow.receiver} receive: port, cable, switch, firewall, shaping.",
+                about=f"from {slow.sender} to {slow.receiver}",
             ),
         )
 

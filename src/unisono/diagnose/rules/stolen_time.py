@@ -29,6 +29,7 @@ def _stolen(load: Load) -> Finding:
         f"{load.host}.",
         evidence=("the kernel counts it as `steal`",),
         advice="A virtual machine with processors of its own does not share them.",
+        about=load.host,
     )
 
 
@@ -41,4 +42,5 @@ def _held_back(load: Load) -> Finding:
         evidence=("the kernel counts it in the control group as `throttled_usec`",),
         advice="Raise the container's CPU limit, or give each process fewer threads "
         "(`OMP_NUM_THREADS`).",
+        about=f"{load.host}, by a quota",
     )

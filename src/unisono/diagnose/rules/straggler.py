@@ -45,6 +45,7 @@ class Straggler:
                 f"{late.rank}: {WHY[late.kind]}.",
                 evidence=tuple(_evidence(case, late)),
                 advice=ADVICE[late.kind],
+                about=f"rank {late.rank}",
             ),
         )
 
