@@ -61,15 +61,15 @@ def test_the_everyday_commands_work_on_a_users_own_files(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_half_the_demo_learns_the_builtin_corpus(tmp_path):
+def test_a_short_demo_learns_the_builtin_corpus(tmp_path):
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     config = tmp_path / "configs" / "demo.toml"
     text = config.read_text()
     assert text.count("_steps = 1100") == 2
-    config.write_text(text.replace("_steps = 1100", "_steps = 550"))
+    config.write_text(text.replace("_steps = 1100", "_steps = 360"))
     shown = shell("unisono demo", tmp_path, 1400)
     report = json.loads((tmp_path / "runs" / "demo" / "report.json").read_text())
     assert [answer["verdict"] for answer in report["answers"]][0] == "finished"
     assert len(report["answers"]) == 11
     bleu = re.search(r"test set, best checkpoint .*: BLEU ([\d.]+)", shown.stderr)
-    assert float(bleu[1]) > 60  # copying gives 0, word for word 12
+    assert float(bleu[1]) > 25  # copying gives 0, word for word 12
