@@ -69,4 +69,4 @@ def _way_out(case: Case, cause: str) -> str:
         return "Fewer processes with more threads each exchange less."
     if case.run.last_starts[0].strategy in ("ddp", "all_reduce"):
         return 'Try `sync.strategy = "auto"`, or larger updates (`batching.tokens_per_update`).'
-    return "Make updates larger (`batching.tokens_per_update`), or send fewer bits."
+    return "Make updates larger (`batching.tokens_per_update`), or send less of each gradient."
