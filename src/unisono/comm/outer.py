@@ -1,19 +1,27 @@
 """The outer optimizer of DiLoCo: common weights that are moved by what processes did alone.
 
 A fragment of the weights is one row of n numbers. `anchor` is what all processes have in
-common of it, `here` this process's own at the moment of sending.
+common of it, `here` this process's own at the moment of sending. The processes of a machine
+move together: one of them sends for all, and what is left over of it is kept there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from unisono.comm.fragments import Slice, fragments_of, turn
-from unisono.comm.packing import padded
+from unisono.comm.fragments import Slice, fragment_count, fragments_of, turn
+from unisono.comm.lines import Lines
+from unisono.comm.packing import Bits, padded
 from unisono.comm.rows import Messenger, Underway
+from unisono.errors import RunError
+
+NOT_FINITE_FIX = (
+    "start the same command again: it goes on from the last checkpoint; if it comes again, "
+    "start a new run with a lower learning rate and `train.clip_norm = 1.0`"
+)
 
 
 class OuterSettings(Protocol):
@@ -28,6 +36,8 @@ class OuterSettings(Protocol):
     @property
     def outer_momentum(self) -> float: ...
     @property
+    def bits(self) -> Bits: ...
+    @property
     def waits(self) -> bool: ...
 
 
@@ -35,7 +45,7 @@ class OuterSettings(Protocol):
 class _Fragment:
     slices: list[Slice]
     anchor: Tensor
-    left_over: Tensor  # filled up to whole blocks
+    left_over: Tensor  # filled up to whole blocks; zeros where another process sends
     momentum: Tensor | None
 
 
@@ -43,7 +53,7 @@ class _Fragment:
 class _Sent:
     fragment: _Fragment
     here: Tensor
-    underway: Underway
+    underway: Underway | None  # None where another process sends
 
 
 class Outer:
@@ -53,14 +63,15 @@ class Outer:
         self,
         weights: Mapping[str, Tensor],
         momenta: Mapping[str, Tensor],
-        messenger: Messenger,
+        lines: Lines,
         settings: OuterSettings,
     ) -> None:
-        self._weights, self._messenger, self._settings = weights, messenger, settings
+        self._weights, self._lines, self._settings = weights, lines, settings
+        self._messenger = Messenger(lines.parties, settings.bits, lines.between)
         self._sent: _Sent | None = None
         rows = [weight.detach() for weight in weights.values()]
         pasts = [momenta.get(n, torch.zeros_like(w)) for n, w in weights.items()]
-        count = min(settings.local_steps, settings.fragments)
+        count = fragment_count(settings.local_steps, settings.fragments)
         self._fragments = [
             _Fragment(
                 slices=slices,
@@ -92,7 +103,7 @@ class Outer:
 
     def abandon(self) -> None:
         """Wait for what is under way, and forget it."""
-        if self._sent is not None:
+        if self._sent is not None and self._sent.underway is not None:
             self._sent.underway.total()
         self._sent = None
 
@@ -108,16 +119,19 @@ class Outer:
 
     def _send(self, fragment: _Fragment) -> None:
         here = _row([weight.detach() for weight in self._weights.values()], fragment.slices)
-        wanted = fragment.left_over
-        wanted[: len(here)] += fragment.anchor - here
-        underway, fragment.left_over = self._messenger.send(wanted)
+        underway = None
+        if self._lines.leads:
+            wanted = fragment.left_over
+            # Every process counts as much as any other, on however full a machine.
+            wanted[: len(here)] += (fragment.anchor - here) * self._lines.members
+            underway, fragment.left_over = self._messenger.send(wanted)
         self._sent = _Sent(fragment, here, underway)
 
     def _land(self) -> None:
         if self._sent is None:
             return
         fragment, here = self._sent.fragment, self._sent.here
-        mean = self._sent.underway.total()[: len(here)] / self._messenger.size
+        mean = self._arrived(self._sent) / self._lines.size
         self._sent = None
         fragment.anchor = fragment.anchor - self._settings.outer_rate * self._pull(
             fragment, mean
@@ -127,6 +141,15 @@ class Outer:
         moved_on = torch.where(now == here, fragment.anchor, fragment.anchor + (now - here))
         for view, part in self._views(fragment, moved_on):
             view.copy_(part)
+
+    def _arrived(self, sent: _Sent) -> Tensor:
+        """Return the sum of what all processes moved, the same bits on all."""
+        total = torch.empty_like(sent.here)
+        if sent.underway is not None:
+            total = sent.underway.total()[: len(sent.here)]
+        self._lines.from_first(total)
+        check_finite([total], "what processes say of their weights")
+        return total
 
     def _pull(self, fragment: _Fragment, mean: Tensor) -> Tensor:
         """Return the direction of Nesterov's momentum."""
@@ -141,6 +164,16 @@ class Outer:
         pieces = _pieces(weights, fragment.slices)
         sizes = [piece.numel() for piece in pieces]
         return list(zip(pieces, row[: sum(sizes)].split(sizes), strict=True))
+
+
+def check_finite(tensors: Sequence[Tensor], what: str) -> None:
+    """Raise an error if any number is not finite: on all processes, if all have the same."""
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors):
+        raise RunError(
+            f"{what} holds a number that is not finite",
+            where="the exchange of all processes (diloco)",
+            fix=NOT_FINITE_FIX,
+        )
 
 
 def _pieces(tensors: list[Tensor], slices: list[Slice]) -> list[Tensor]:

@@ -58,6 +58,7 @@ class NarrowSum(NeverApart):
         self._before: dict[int, Tensor] = {}
 
     def begin(self, step: int, scale: float) -> None:
+        self._left_overs.settle(moved=False)  # of an exchange that nobody settled
         self._narrows, self._scale = step > self._warmup_steps, scale
         self._torch.iter = TURNED_ON
         self._before = {n: q.clone() for n, q in self._torch.q_memory_dict.items()}
