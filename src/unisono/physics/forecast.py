@@ -6,10 +6,18 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from unisono.physics.bill import SECONDS_PER_HOUR, least_drastic, why_not
-from unisono.physics.cluster import Cluster, choices, exact_exchange, step_on
-from unisono.physics.exchange import Exchange
+from unisono.physics.cluster import (
+    Cluster,
+    choices,
+    exact_exchange,
+    local_exchange,
+    step_on,
+)
+from unisono.physics.exchange import Exchange, hierarchical
 from unisono.physics.link import Link
-from unisono.physics.measured import Job, Measured, Process, Update
+from unisono.physics.measured import Job, Measured, Process, computing_of
+from unisono.physics.notes import notes_of
+from unisono.physics.pipeline import USUAL_BUCKET_MB
 from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
 from unisono.physics.step import Step, Work
 
@@ -17,11 +25,13 @@ from unisono.physics.step import Step, Work
 LEFT_OUT = 0.04
 NINETY = 1.645  # standard deviations that hold 90 % of a normal distribution
 SIGMA = 1.4826  # of a normal distribution, in median deviations
-FADED = 0.8  # a stream whose rate ends below this share of its beginning has used up credit
-AUTO, NOT_OVERLAPPED = "auto", "all_reduce"  # as `sync.strategy` calls them
-FULL = 0.9  # of the memory
-UNEVEN = 0.7  # a direction this much slower than the other is worth telling
-SLOWER = 1.15  # a machine that takes this much longer than the fastest
+AUTO, NOT_OVERLAPPED, RARE = "auto", "all_reduce", "diloco"  # as `sync.strategy` calls them
+BUCKETS_MB = (USUAL_BUCKET_MB, 16.0, 8.0, 4.0, 2.0, 1.0)
+AS_GOOD = 0.005  # of a step: the larger of two buckets has fewer messages to go wrong
+WORTH_A_NOTE = 0.03
+# Weights and both moments of the optimizer: what processes that went apart exchange in float32
+# before anybody looks at them.
+MEETING = 3
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,7 @@ class Way:
     hours: float
     money: float
     speedup: float
+    bucket_mb: float = USUAL_BUCKET_MB
     stop: str = ""
 
 
@@ -87,11 +98,9 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
         _way(measured, rounds, cluster.nodes, exchange, price, alone)
         for exchange in _exchanges(measured, cluster, work)
     ]
-    advised = _advised(ways, alone)
     chosen = next((way for way in ways if _is_configured(way, measured.job)), ways[0])
     if measured.job.strategy == AUTO:
-        # DiLoCo changes the course of training: it is for those who ask for it.
-        chosen = _least_drastic([way for way in ways if not way.exchange.behind])
+        chosen = _least_drastic(ways)
     return Forecast(
         measured=measured,
         work=work,
@@ -99,16 +108,54 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
         ways=tuple(ways),
         alone=alone,
         chosen=chosen,
-        advised=advised,
-        notes=tuple(_notes(measured)),
+        advised=_advised(ways, alone),
+        notes=(*notes_of(measured), *_about_buckets(measured, rounds, chosen)),
     )
 
 
 def _exchanges(measured: Measured, cluster: Cluster, work: Work) -> list[Exchange]:
-    exact, *others = choices(measured.job.parameters, cluster, work)
-    if measured.job.strategy == NOT_OVERLAPPED:
+    job = measured.job
+    exact, *others = choices(job.parameters, cluster, work)
+    if job.strategy == NOT_OVERLAPPED:
         exact = replace(exact, name=NOT_OVERLAPPED, overlaps=False)
+    if job.strategy == RARE and cluster.nodes > 1:
+        asked = local_exchange(job.parameters, cluster, job.local_steps, job.bits)
+        others += [asked] if asked not in others else []
     return [exact, *others]
+
+
+def _bucket_for(
+    measured: Measured, rounds: Sequence[Round], machines: int, exchange: Exchange
+) -> float:
+    """Return the size of buckets: as it is set, or with "auto" the best, or the usual."""
+    if measured.job.bucket_mb or measured.job.strategy != AUTO:
+        return measured.job.bucket_mb or USUAL_BUCKET_MB
+    return best_bucket(measured, rounds, machines, exchange)
+
+
+def best_bucket(
+    measured: Measured, rounds: Sequence[Round], machines: int, exchange: Exchange
+) -> float:
+    """Return the largest bucket with which a step is about as short as with any other.
+
+    The last one is what a step waits for, so it should be small; but each costs its latency.
+    """
+    one = sorted(rounds, key=lambda one: one.work.seconds)[len(rounds) // 2]
+    times = {mb: _step(measured, one, machines, exchange, mb).seconds for mb in BUCKETS_MB}
+    shortest = min(times.values())
+    return max(mb for mb, seconds in times.items() if seconds <= (1 + AS_GOOD) * shortest)
+
+
+def _about_buckets(measured: Measured, rounds: Sequence[Round], chosen: Way) -> list[str]:
+    """Return that other buckets would do better, unless somebody wants these."""
+    if measured.job.bucket_mb or measured.job.strategy == AUTO or chosen.machines == 1:
+        return []
+    better = best_bucket(measured, rounds, chosen.machines, chosen.exchange)
+    steps = [_step(measured, one, chosen.machines, chosen.exchange, better) for one in rounds]
+    gain = 1 - median(step.seconds for step in steps) / chosen.seconds.middle
+    if gain < WORTH_A_NOTE:
+        return []
+    return [f"with `sync.bucket_mb = {better:g}` a step would be {gain:.0%} shorter"]
 
 
 def rounds_of(measured: Measured) -> list[Round]:
@@ -119,7 +166,7 @@ def rounds_of(measured: Measured) -> list[Round]:
 
 
 def _round(measured: Measured, processes: Sequence[Process], number: int) -> Round:
-    slowest = max((p.updates[number] for p in processes), key=_computing)
+    slowest = max((p.updates[number] for p in processes), key=computing_of)
     work = Work(
         slowest.forward,
         slowest.backward,
@@ -139,10 +186,6 @@ def _round(measured: Measured, processes: Sequence[Process], number: int) -> Rou
     return Round(work, link, busy if computes and ranks > 1 else 0.0)
 
 
-def _computing(update: Update) -> float:
-    return update.forward + update.backward + update.optimizer
-
-
 def _way(
     measured: Measured,
     rounds: Sequence[Round],
@@ -152,9 +195,13 @@ def _way(
     alone: Way | None = None,
 ) -> Way:
     """Return one way, compared with one machine `alone`."""
-    steps = [_step(measured, one, machines, exchange) for one in rounds]
+    bucket_mb = _bucket_for(measured, rounds, machines, exchange)
+    steps = [_step(measured, one, machines, exchange, bucket_mb) for one in rounds]
     step = sorted(steps, key=lambda one: one.seconds)[len(steps) // 2]
-    hours = _run_seconds(measured, machines, step.seconds) / SECONDS_PER_HOUR
+    seconds = _run_seconds(measured, machines, step.seconds)
+    if exchange.behind:
+        seconds += _meeting_seconds(measured, rounds)
+    hours = seconds / SECONDS_PER_HOUR
     speedup = alone.step.seconds / step.seconds if alone else 1.0
     return Way(
         machines=machines,
@@ -164,11 +211,14 @@ def _way(
         hours=hours,
         money=hours * machines * price,
         speedup=speedup,
+        bucket_mb=bucket_mb,
         stop=why_not(machines, speedup, step.waiting),
     )
 
 
-def _step(measured: Measured, one: Round, machines: int, exchange: Exchange) -> Step:
+def _step(
+    measured: Measured, one: Round, machines: int, exchange: Exchange, bucket_mb: float
+) -> Step:
     more = measured.machines / machines
     work = replace(
         one.work,
@@ -177,24 +227,30 @@ def _step(measured: Measured, one: Round, machines: int, exchange: Exchange) -> 
         tail=one.work.tail / more,
     )
     if exchange.card_bytes:
-        work = _taxed(work, _toll(measured, one, machines, exchange) / exchange.every)
+        work = _taxed(work, _toll(measured, one, exchange))
     cluster = Cluster(machines, measured.workers, one.link)
     if measured.machines == 1:
         cluster = replace(cluster, inside=one.link)  # it is what was measured
     return step_on(
-        cluster, work, exchange, measured.job.parameters, bucket_mb=measured.job.bucket_mb
+        cluster,
+        work,
+        exchange,
+        measured.job.parameters,
+        bucket_mb=bucket_mb,
+        gradients=measured.job.gradients,
     )
 
 
-def _toll(measured: Measured, one: Round, machines: int, exchange: Exchange) -> float:
-    """Return the seconds an exchange takes of the processor, if it is the one that computes."""
+def _toll(measured: Measured, one: Round, exchange: Exchange) -> float:
+    """Return the seconds an update takes of the processor for its exchange, if it computes."""
     if not one.toll:
         return 0.0
-    ranks = machines * measured.workers
+    parties = Cluster(measured.machines, measured.workers, one.link).parties
     packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
     # One is unpacked right away, to see what rounding dropped.
-    each = packing.pack + (ranks + 1) * packing.unpack if packing else 0.0
-    return one.toll * exchange.card_bytes + each * measured.job.parameters
+    each = packing.pack + (parties + 1) * packing.unpack if packing else 0.0
+    whole = one.toll * exchange.card_bytes + each * measured.job.parameters
+    return whole / exchange.every + one.toll * exchange.inside_bytes
 
 
 def _taxed(work: Work, seconds: float) -> Work:
@@ -210,10 +266,20 @@ def _run_seconds(measured: Measured, machines: int, step: float) -> float:
     return job.updates * step + evaluations + job.checkpoints * measured.checkpoint_seconds
 
 
+def _meeting_seconds(measured: Measured, rounds: Sequence[Round]) -> float:
+    """Return how long a run waits in all until machines that went apart have the same."""
+    job, link = measured.job, rounds[len(rounds) // 2].link
+    each = link.seconds(MEETING * hierarchical(job.parameters, measured.machines))
+    return (job.evaluations + job.checkpoints) * each
+
+
 def _is_configured(way: Way, job: Job) -> bool:
     exchange = way.exchange
     if exchange.strategy == "compressed":
         return job.strategy == "compressed" and exchange.bits == job.bits
+    if exchange.behind:
+        wanted = job.local_steps, job.bits
+        return job.strategy == RARE and wanted == (exchange.every, exchange.bits)
     return exchange.strategy == job.strategy
 
 
@@ -224,8 +290,11 @@ def _advised(ways: Sequence[Way], alone: Way) -> Way:
 
 
 def _least_drastic(ways: Sequence[Way]) -> Way:
-    waits = [way.step.waiting for way in ways]
-    return ways[least_drastic(waits, [way.speedup for way in ways])]
+    # What packing takes of the processor is lost as well as what the network does: compared
+    # with an exact exchange over a network without a limit.
+    ideal = ways[0].step.computing
+    losses = [1 - ideal / way.step.seconds if way.step.seconds > 0 else 0.0 for way in ways]
+    return ways[least_drastic(losses, [way.speedup for way in ways])]
 
 
 def _interval(values: Sequence[float]) -> Interval:
@@ -238,55 +307,3 @@ def _interval(values: Sequence[float]) -> Interval:
 def _middle(works: Sequence[Work]) -> Work:
     """Return the work of the round in the middle."""
     return sorted(works, key=lambda work: work.seconds)[len(works) // 2]
-
-
-def _notes(measured: Measured) -> list[str]:
-    """Return what a person should know besides the figures."""
-    return [*_about_links(measured), *_about_machines(measured)]
-
-
-def _about_links(measured: Measured) -> list[str]:
-    notes = []
-    rates = {(pair.sender, pair.receiver): pair.rate for pair in measured.pairs}
-    for (sender, receiver), rate in rates.items():
-        if rate < UNEVEN * rates.get((receiver, sender), rate):
-            there, back = measured.machine(sender), measured.machine(receiver)
-            ratio = rate / rates[receiver, sender]
-            notes.append(f"{there} sends to {back} at {ratio:.0%} of the rate back")
-    third = len(measured.pulses) // 3
-    if third:
-        first, last = median(measured.pulses[:third]), median(measured.pulses[-third:])
-        if last < FADED * first:
-            notes.append(
-                f"the network's rate fell from {first * 8e-6:,.0f} to {last * 8e-6:,.0f} "
-                "Mbit/s within seconds: burst credit; the lower rate is what lasts"
-            )
-    return notes
-
-
-def _about_machines(measured: Measured) -> list[str]:
-    notes = []
-    times = {p.rank: median(_computing(u) for u in p.updates) for p in measured.processes}
-    fastest = min(times.values())
-    for process in measured.processes:
-        if times[process.rank] > SLOWER * fastest:
-            notes.append(
-                f"rank {process.rank} on {process.host} takes "
-                f"{times[process.rank] / fastest:.2f} times as long as the fastest"
-            )
-        shared = measured.workers if process.device == "cpu" else 1
-        used = process.peak_bytes * shared / process.memory_bytes
-        if used > FULL:
-            notes.append(
-                f"the memory of {process.host} is nearly full: {used:.0%}; lower "
-                "`batching.tokens_per_micro_batch`"
-            )
-    if measured.checkpoint_bytes and any(
-        p.rank == 0 and p.free_disk_bytes < 4 * measured.checkpoint_bytes
-        for p in measured.processes
-    ):
-        notes.append("the disk of the run has no room for four checkpoints")
-    work = median(_computing(update) for p in measured.processes for update in p.updates)
-    if measured.loader_seconds > work:
-        notes.append("the data are prepared more slowly than they are learnt from")
-    return notes
