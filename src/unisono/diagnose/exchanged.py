@@ -48,6 +48,7 @@ def arithmetic(case: Case) -> str:
         )
     every = f" / {start.every} updates" if start.every > 1 else ""
     return (
-        f"({_parties(case)} − 1) · {start.bits} bits and a factor for 256 · {case.parameters:,} "
-        f"parameters{every} = {total} an update, each way ({start.strategy})"
+        f"({_parties(case)} − 1) · {start.bits} bits and a factor for 256 · "
+        f"{case.parameters:,} parameters{every} = {total} an update, each way "
+        f"({start.strategy})"
     )

@@ -82,7 +82,7 @@ def local_exchange(parameters: int, cluster: Cluster, every: int, bits: int) -> 
 
 
 def _within(parameters: int, cluster: Cluster) -> float:
-    """Return what a process passes on to make the sum of its machine, and to get that of all."""
+    """Return what a process passes on for the sum of its machine, and to get that of all."""
     return ring_bytes(parameters, cluster.workers) if cluster.nodes > 1 else 0.0
 
 
