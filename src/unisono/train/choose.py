@@ -56,7 +56,8 @@ def settle(
     found = forecast(rehearse(comm, settings, corpus, SECONDS, whole=False))
     for note in found.notes if comm.world.leads else ():
         tell(note)
-    choice = choose(found)
+    told = comm.gather_bytes(msgspec.json.encode(choose(found)))[0]
+    choice = msgspec.json.decode(told, type=Choice)
     all_or_none(comm, lambda: _record(comm, settings, choice))
     return _with(settings, choice), choice
 

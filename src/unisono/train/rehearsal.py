@@ -85,7 +85,7 @@ def rehearse(
             tell("measuring the network, then computing and network in turns")
             pairs, pulses, ping = _network(comm, seconds * STREAM_SHARE)
             packings = [] if comm.world.size == 1 else packing_costs(comm)
-            gradients = [] if comm.world.size == 1 else trial.gradients(model)
+            gradients = [] if comm.world.size == 1 else _gradients(comm, trial, model)
             updates, sums = _turns(comm, trial, model, began + seconds)
             beside = _Beside()
             if whole:
@@ -155,6 +155,12 @@ def _network(comm: Comm, seconds: float) -> tuple[list[OneWay], list[float], flo
     pairs = one_way_rates(comm, machines)
     slowest = min(pair.rate for pair in pairs)
     return pairs, sustained(comm, machines, slowest, seconds), latency(comm)
+
+
+def _gradients(comm: Comm, trial: Trial, model: TransformerModel) -> list[Gradient]:
+    """Return the leading process's: it is the one by which DDP fills its buckets."""
+    mine = msgspec.json.encode(trial.gradients(model))
+    return msgspec.json.decode(comm.gather_bytes(mine)[0], type=list[Gradient])
 
 
 def _turns(

@@ -47,6 +47,7 @@ class Trial:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._device = torch.device(session.parts.comm.world.device)
         self._works = session.stream.from_position(1, 0)
         self._slice = max(1, torch.get_num_threads())
         self._repeats = 1
@@ -103,9 +104,9 @@ class Trial:
             return (time.perf_counter() - began) / DRAINED
 
     def gradients(self, model: TransformerModel) -> list[Gradient]:
-        """Return when in a backward pass the gradient of each weight is final, in that order."""
+        """Return when in a backward pass each weight's gradient is final, in that order."""
         parts, weights = self._session.parts, [w for w in model.parameters() if w.requires_grad]
-        batch = next(self._works).batches[0].to(torch.device(parts.comm.world.device))
+        batch = next(self._works).batches[0].to(self._device)
         times: dict[Tensor, float] = {}
         handles = [
             weight.register_post_accumulate_grad_hook(
@@ -160,7 +161,7 @@ class Trial:
         examiner, comm = self._session.examiner, self._session.parts.comm
         valid, batches = examiner.valid, examiner.valid.batches()
         batch = collate(valid.split, batches[len(batches) // 2])
-        here = batch.to(torch.device(comm.world.device))
+        here = batch.to(self._device)
         model.eval()
         seconds = []
         for _ in range(3):
