@@ -189,7 +189,7 @@ def test_auto_is_judged_by_what_it_will_choose():
     # 5 MB in 4 bits take 5 s: no backward pass hides that, thirteen updates do.
     slow = configured("auto", rate=1 * MB).chosen
     assert slow.exchange.strategy == "diloco"
-    assert 12 <= slow.exchange.every <= 17
+    assert 12 <= slow.exchange.every <= 18
     assert slow.step.exposed == 0
 
 

@@ -15,7 +15,7 @@ from unisono.physics.step import Step, Work, step_of
 INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
 # A link that a rare exchange keeps busy all the time is late as soon as anything else is sent.
 BUSY = 0.8
-FEW, AT_ONCE = 16, 8  # above FEW updates between two exchanges, so many are added at once
+MOST_FRAGMENTS = 16
 Bits = Literal[4, 8, 16]
 
 
@@ -63,9 +63,15 @@ def rare_exchange(parameters: int, cluster: Cluster, work: Work, bits: Bits = 4)
     count = gathered(packed_bytes(parameters, bits), cluster.parties)
     seconds = cluster.link.seconds(count, cluster.parties - 1)
     every = max(1, math.ceil(seconds / BUSY / work.seconds))
-    if every > FEW:
-        every = math.ceil(every / AT_ONCE) * AT_ONCE  # fragments at equal distances
+    while not _divides(every):
+        every += 1
     return local_exchange(parameters, cluster, every, bits)
+
+
+def _divides(every: int) -> bool:
+    """Whether many fragments can take turns in so many updates, at equal distances."""
+    many = range(MOST_FRAGMENTS // 2 + 1, MOST_FRAGMENTS + 1)
+    return every <= MOST_FRAGMENTS or any(every % count == 0 for count in many)
 
 
 def local_exchange(parameters: int, cluster: Cluster, every: int, bits: int) -> Exchange:
