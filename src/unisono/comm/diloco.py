@@ -42,7 +42,7 @@ class Diloco:
     exact: ClassVar[bool] = False
 
     local_steps: int = 8
-    fragments: int = 16
+    fragments: int = 64
     warmup_steps: int = 1000
     last_local_step: int = 0
     outer_rate: float = 1.0
