@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from unisono.physics.bill import SECONDS_PER_HOUR, least_drastic, why_not
+from unisono.physics.bill import HIDDEN, SECONDS_PER_HOUR, least_drastic, why_not
 from unisono.physics.cluster import (
     Cluster,
     choices,
@@ -29,6 +29,7 @@ AUTO, NOT_OVERLAPPED, RARE = "auto", "all_reduce", "diloco"  # as `sync.strategy
 BUCKETS_MB = (USUAL_BUCKET_MB, 16.0, 8.0, 4.0, 2.0, 1.0)
 AS_GOOD = 0.005  # of a step: the larger of two buckets has fewer messages to go wrong
 WORTH_A_NOTE = 0.03
+WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
 # Weights and both moments of the optimizer: what processes that went apart exchange in float32
 # before anybody looks at them.
 MEETING = 3
@@ -98,6 +99,7 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
         _way(measured, rounds, cluster.nodes, exchange, price, alone)
         for exchange in _exchanges(measured, cluster, work)
     ]
+    ways[-1] = _rarer(measured, rounds, cluster, ways, alone, price)
     chosen = next((way for way in ways if _is_configured(way, measured.job)), ways[0])
     if measured.job.strategy == AUTO:
         chosen = _least_drastic(ways)
@@ -249,6 +251,7 @@ def _toll(measured: Measured, one: Round, exchange: Exchange) -> float:
     packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
     # One is unpacked right away, to see what rounding dropped.
     each = packing.pack + (parties + 1) * packing.unpack if packing else 0.0
+    each += measured.outer_seconds if exchange.behind else 0.0
     whole = one.toll * exchange.card_bytes + each * measured.job.parameters
     return whole / exchange.every + one.toll * exchange.inside_bytes
 
@@ -289,11 +292,41 @@ def _advised(ways: Sequence[Way], alone: Way) -> Way:
     return best if best.speedup > alone.speedup or best.machines == 1 else alone
 
 
+def _rarer(
+    measured: Measured,
+    rounds: Sequence[Round],
+    cluster: Cluster,
+    ways: Sequence[Way],
+    alone: Way,
+    price: float,
+) -> Way:
+    """Return the rarest of the ways, made rarer until packing costs little, if that helps.
+
+    Not if it is what somebody asked for.
+    """
+    way, job = ways[-1], measured.job
+    while way.exchange.behind and job.strategy != RARE and _loss(way, ways[0]) >= HIDDEN:
+        twice = local_exchange(
+            job.parameters, cluster, 2 * way.exchange.every, way.exchange.bits
+        )
+        rarer = _way(measured, rounds, cluster.nodes, twice, price, alone)
+        if rarer.step.seconds > (1 - WORTH_A_STEP) * way.step.seconds:
+            break
+        way = rarer
+    return way
+
+
+def _loss(way: Way, exact: Way) -> float:
+    """Return the share of the time lost to the network and to packing.
+
+    Compared with an exact exchange over a network without a limit.
+    """
+    seconds = way.step.seconds
+    return 1 - exact.step.computing / seconds if seconds > 0 else 0.0
+
+
 def _least_drastic(ways: Sequence[Way]) -> Way:
-    # What packing takes of the processor is lost as well as what the network does: compared
-    # with an exact exchange over a network without a limit.
-    ideal = ways[0].step.computing
-    losses = [1 - ideal / way.step.seconds if way.step.seconds > 0 else 0.0 for way in ways]
+    losses = [_loss(way, ways[0]) for way in ways]
     return ways[least_drastic(losses, [way.speedup for way in ways])]
 
 

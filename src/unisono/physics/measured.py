@@ -98,7 +98,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Everything the probes found, the same on every process.
 
     `evaluation_seconds` are those of a whole validation; `translation_seconds` are those of
-    them in which text is translated for BLEU and for reading.
+    them in which text is translated for BLEU and for reading. `outer_seconds` are what DiLoCo
+    takes of a processor for each number besides packing.
     """
 
     job: Job
@@ -107,6 +108,7 @@ class Measured(msgspec.Struct, frozen=True):
     pulses: tuple[float, ...] = ()
     latency: float = 0.0
     packings: tuple[Packing, ...] = ()
+    outer_seconds: float = 0.0
     loader_seconds: float = 0.0
     evaluation_seconds: float = 0.0
     translation_seconds: float = 0.0

@@ -20,7 +20,7 @@ import torch
 
 from unisono.comm.ddp import Ddp
 from unisono.comm.link_probe import latency, one_way_rates, sum_of, sustained
-from unisono.comm.packing_probe import packing_costs
+from unisono.comm.packing_probe import outer_cost, packing_costs
 from unisono.comm.protocol import Comm, Strategy, World
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell, say_nothing
@@ -85,6 +85,7 @@ def rehearse(
             tell("measuring the network, then computing and network in turns")
             pairs, pulses, ping = _network(comm, seconds * STREAM_SHARE)
             packings = [] if comm.world.size == 1 else packing_costs(comm)
+            outer = 0.0 if comm.world.size == 1 else outer_cost(comm)
             gradients = [] if comm.world.size == 1 else _gradients(comm, trial, model)
             updates, sums = _turns(comm, trial, model, began + seconds)
             beside = _Beside()
@@ -101,6 +102,7 @@ def rehearse(
         pulses=tuple(pulses),
         latency=ping,
         packings=tuple(packings),
+        outer_seconds=outer,
         loader_seconds=beside.loader,
         evaluation_seconds=beside.evaluation + beside.translation,
         translation_seconds=beside.translation,
