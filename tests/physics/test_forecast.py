@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from unisono.physics.forecast import forecast, rounds_of
+from unisono.physics.forecast import forecast
 from unisono.physics.measured import (
     Gradient,
     Job,
@@ -15,6 +15,7 @@ from unisono.physics.measured import (
     Update,
 )
 from unisono.physics.ring import ring_bytes
+from unisono.physics.rounds import rounds_of
 
 MB = 1_000_000
 JOB = Job(
@@ -275,3 +276,13 @@ def test_a_way_that_costs_the_processor_too_much_does_not_hide_the_link():
     assert chosen.step.seconds == pytest.approx(0.4 + 0.1 / 8, rel=0.01)
     outer = forecast(msgspec.structs.replace(dear, outer_seconds=10e-9)).chosen
     assert outer.exchange.every == 16
+
+
+def test_a_processor_that_is_kept_busy_by_the_exact_exchange_is_no_ideal():
+    # 0.1 s for 4 MB are 1 s for 40 MB: beside that, any exchange seems to lose nothing.
+    slow = two(rate=20 * MB, device="cpu", busy=0.1)
+    found = forecast(
+        msgspec.structs.replace(slow, job=msgspec.structs.replace(JOB, strategy="auto"))
+    )
+    fastest = min(way.step.seconds for way in found.ways)
+    assert found.chosen.step.seconds < 1.05 * fastest

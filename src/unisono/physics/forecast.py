@@ -6,19 +6,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from unisono.physics.bill import HIDDEN, SECONDS_PER_HOUR, least_drastic, why_not
-from unisono.physics.cluster import (
-    Cluster,
-    choices,
-    exact_exchange,
-    local_exchange,
-    step_on,
-)
+from unisono.physics.cluster import Cluster, choices, exact_exchange, local_exchange
 from unisono.physics.exchange import Exchange, hierarchical
 from unisono.physics.link import Link
-from unisono.physics.measured import Job, Measured, Process, computing_of
+from unisono.physics.measured import Job, Measured
 from unisono.physics.notes import notes_of
 from unisono.physics.pipeline import USUAL_BUCKET_MB
-from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
+from unisono.physics.rounds import Round, best_bucket, middle_of, rounds_of, step_in
 from unisono.physics.step import Step, Work
 
 # What the physics leaves out, as a share of a step, besides what the rounds differ by.
@@ -26,8 +20,6 @@ LEFT_OUT = 0.04
 NINETY = 1.645  # standard deviations that hold 90 % of a normal distribution
 SIGMA = 1.4826  # of a normal distribution, in median deviations
 AUTO, NOT_OVERLAPPED, RARE = "auto", "all_reduce", "diloco"  # as `sync.strategy` calls them
-BUCKETS_MB = (USUAL_BUCKET_MB, 16.0, 8.0, 4.0, 2.0, 1.0)
-AS_GOOD = 0.005  # of a step: the larger of two buckets has fewer messages to go wrong
 WORTH_A_NOTE = 0.03
 WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
 # Weights and both moments of the optimizer: what processes that went apart exchange in float32
@@ -60,15 +52,6 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Round:
-    """One turn of the probes: the work of the slowest process, and the link as it was."""
-
-    work: Work
-    link: Link
-    toll: float  # seconds of the processor for each byte on the wire, if it also computes
-
-
-@dataclass(frozen=True)
 class Forecast:
     """What to expect: the way that is configured, all others, and one machine alone."""
 
@@ -90,7 +73,7 @@ class Forecast:
 def forecast(measured: Measured, price: float = 0.0) -> Forecast:
     """Return what the run will take; `price` is that of a machine's hour."""
     rounds = rounds_of(measured)
-    work = _middle([one.work for one in rounds])
+    work = middle_of(rounds).work
     link = Link(median(one.link.bytes_per_second for one in rounds), rounds[0].link.latency)
     cluster = Cluster(measured.machines, measured.workers, link)
     size = measured.job.parameters
@@ -135,57 +118,16 @@ def _bucket_for(
     return best_bucket(measured, rounds, machines, exchange)
 
 
-def best_bucket(
-    measured: Measured, rounds: Sequence[Round], machines: int, exchange: Exchange
-) -> float:
-    """Return the largest bucket with which a step is about as short as with any other.
-
-    The last one is what a step waits for, so it should be small; but each costs its latency.
-    """
-    one = sorted(rounds, key=lambda one: one.work.seconds)[len(rounds) // 2]
-    times = {mb: _step(measured, one, machines, exchange, mb).seconds for mb in BUCKETS_MB}
-    shortest = min(times.values())
-    return max(mb for mb, seconds in times.items() if seconds <= (1 + AS_GOOD) * shortest)
-
-
 def _about_buckets(measured: Measured, rounds: Sequence[Round], chosen: Way) -> list[str]:
     """Return that other buckets would do better, unless somebody wants these."""
     if measured.job.bucket_mb or measured.job.strategy == AUTO or chosen.machines == 1:
         return []
     better = best_bucket(measured, rounds, chosen.machines, chosen.exchange)
-    steps = [_step(measured, one, chosen.machines, chosen.exchange, better) for one in rounds]
+    steps = [step_in(measured, one, chosen.machines, chosen.exchange, better) for one in rounds]
     gain = 1 - median(step.seconds for step in steps) / chosen.seconds.middle
     if gain < WORTH_A_NOTE:
         return []
     return [f"with `sync.bucket_mb = {better:g}` a step would be {gain:.0%} shorter"]
-
-
-def rounds_of(measured: Measured) -> list[Round]:
-    """Return the turns of the probes, of all processes together."""
-    processes = measured.processes
-    count = min(len(process.updates) for process in processes)
-    return [_round(measured, processes, number) for number in range(count)]
-
-
-def _round(measured: Measured, processes: Sequence[Process], number: int) -> Round:
-    slowest = max((p.updates[number] for p in processes), key=computing_of)
-    work = Work(
-        slowest.forward,
-        slowest.backward,
-        slowest.optimizer,
-        slowest.other,
-        tail=measured.job.tail,
-    )
-    sums = [p.sums[number] for p in processes]
-    ranks = len(processes)
-    hops = max(1, 2 * (ranks - 1))
-    # All begin together; whoever took longest also waited for somebody.
-    seconds = max(1e-9, min(one.seconds for one in sums) - measured.latency)
-    count = ring_bytes(sums[0].bytes // BYTES_PER_FLOAT32, ranks)
-    link = Link(max(1.0, count / seconds), measured.latency / hops)
-    busy = max(one.processor_seconds for one in sums) / max(1, count)
-    computes = all(process.device == "cpu" for process in processes)
-    return Round(work, link, busy if computes and ranks > 1 else 0.0)
 
 
 def _way(
@@ -198,7 +140,7 @@ def _way(
 ) -> Way:
     """Return one way, compared with one machine `alone`."""
     bucket_mb = _bucket_for(measured, rounds, machines, exchange)
-    steps = [_step(measured, one, machines, exchange, bucket_mb) for one in rounds]
+    steps = [step_in(measured, one, machines, exchange, bucket_mb) for one in rounds]
     step = sorted(steps, key=lambda one: one.seconds)[len(steps) // 2]
     seconds = _run_seconds(measured, machines, step.seconds)
     if exchange.behind:
@@ -216,51 +158,6 @@ def _way(
         bucket_mb=bucket_mb,
         stop=why_not(machines, speedup, step.waiting),
     )
-
-
-def _step(
-    measured: Measured, one: Round, machines: int, exchange: Exchange, bucket_mb: float
-) -> Step:
-    more = measured.machines / machines
-    work = replace(
-        one.work,
-        forward=one.work.forward * more,
-        backward=one.work.backward * more,
-        tail=one.work.tail / more,
-    )
-    if exchange.card_bytes:
-        work = _taxed(work, _toll(measured, one, exchange))
-    cluster = Cluster(machines, measured.workers, one.link)
-    if measured.machines == 1:
-        cluster = replace(cluster, inside=one.link)  # it is what was measured
-    return step_on(
-        cluster,
-        work,
-        exchange,
-        measured.job.parameters,
-        bucket_mb=bucket_mb,
-        gradients=measured.job.gradients,
-    )
-
-
-def _toll(measured: Measured, one: Round, exchange: Exchange) -> float:
-    """Return the seconds an update takes of the processor for its exchange, if it computes."""
-    if not one.toll:
-        return 0.0
-    parties = Cluster(measured.machines, measured.workers, one.link).parties
-    packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
-    # One is unpacked right away, to see what rounding dropped.
-    each = packing.pack + (parties + 1) * packing.unpack if packing else 0.0
-    each += measured.outer_seconds if exchange.behind else 0.0
-    whole = one.toll * exchange.card_bytes + each * measured.job.parameters
-    return whole / exchange.every + one.toll * exchange.inside_bytes
-
-
-def _taxed(work: Work, seconds: float) -> Work:
-    """Return work on a processor that also does the exchange, beside the backward pass."""
-    longer = work.backward + seconds
-    tail = (work.backward * work.tail + seconds) / longer if longer > 0 else 1.0
-    return replace(work, backward=longer, tail=tail)
 
 
 def _run_seconds(measured: Measured, machines: int, step: float) -> float:
@@ -305,7 +202,7 @@ def _rarer(
     Not if it is what somebody asked for.
     """
     way, job = ways[-1], measured.job
-    while way.exchange.behind and job.strategy != RARE and _loss(way, ways[0]) >= HIDDEN:
+    while way.exchange.behind and job.strategy != RARE and _losses([*ways, way])[-1] >= HIDDEN:
         twice = local_exchange(
             job.parameters, cluster, 2 * way.exchange.every, way.exchange.bits
         )
@@ -316,18 +213,18 @@ def _rarer(
     return way
 
 
-def _loss(way: Way, exact: Way) -> float:
-    """Return the share of the time lost to the network and to packing.
+def _losses(ways: Sequence[Way]) -> list[float]:
+    """Return the share of the time that each way loses to the network and to packing.
 
-    Compared with an exact exchange over a network without a limit.
+    Compared with an exact exchange over a network without a limit, the first of the ways, or
+    with the fastest if what an exact one takes of the processor is more than that.
     """
-    seconds = way.step.seconds
-    return 1 - exact.step.computing / seconds if seconds > 0 else 0.0
+    ideal = min(ways[0].step.computing, *(way.step.seconds for way in ways))
+    return [1 - ideal / way.step.seconds if way.step.seconds > 0 else 0.0 for way in ways]
 
 
 def _least_drastic(ways: Sequence[Way]) -> Way:
-    losses = [_loss(way, ways[0]) for way in ways]
-    return ways[least_drastic(losses, [way.speedup for way in ways])]
+    return ways[least_drastic(_losses(ways), [way.speedup for way in ways])]
 
 
 def _interval(values: Sequence[float]) -> Interval:
@@ -335,8 +232,3 @@ def _interval(values: Sequence[float]) -> Interval:
     spread = SIGMA * median(abs(value - middle) for value in values)
     half = math.hypot(LEFT_OUT * middle, NINETY * spread * math.sqrt(1 + 1 / len(values)))
     return Interval(max(0.0, middle - half), middle, middle + half)
-
-
-def _middle(works: Sequence[Work]) -> Work:
-    """Return the work of the round in the middle."""
-    return sorted(works, key=lambda work: work.seconds)[len(works) // 2]
