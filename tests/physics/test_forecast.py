@@ -206,8 +206,8 @@ def test_what_is_asked_of_diloco_is_judged_and_a_better_way_is_told():
 def test_machines_that_went_apart_meet_before_each_evaluation_and_checkpoint():
     job = msgspec.structs.replace(JOB, strategy="diloco", bits=4, local_steps=20)
     found = forecast(msgspec.structs.replace(two(rate=1 * MB), job=job))
-    # Weights and two moments of ten million, in float32, at 1 MB/s, six times.
-    seconds = 3600 * found.chosen.step.seconds + 6 * 120
+    # Weights and two moments of ten million, in 16 bits each, at 1 MB/s, six times.
+    seconds = 3600 * found.chosen.step.seconds + 6 * 60
     assert found.chosen.hours == pytest.approx(seconds / 3600, rel=0.01)
 
 

@@ -10,6 +10,7 @@ In the first and the last updates of a run all gradients are exchanged, packed i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -138,16 +139,16 @@ class Rounds:
         with watch.time("exchange"):
             self._outer.take_turn(step - self._settings.warmup_steps)
 
-    def agree(self, others: Sequence[Tensor]) -> None:
+    def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
         """Take the mean of all weights, and of the `others` that follow from them."""
         if self._outer is None:
             return
         self._outer.close()
         self._momenta = self._outer.momenta()
         self._outer = None
-        weights = [weight.data for weight in self._weights.values()]
-        take_means(self.lines.sum, self.lines.size, [*weights, *others])
-        check_finite(weights, "the mean of all processes' weights")
+        check_finite([weight.data for weight in self._weights.values()], "the mean of weights")
+        take_means(self.lines.sum, self.lines.size, others)
+        take_means(partial(self.lines.sum, rough=True), self.lines.size, rough)
 
     def is_last_apart(self, step: int) -> bool:
         return self.local and not self._settings.is_local(step + 1)

@@ -25,7 +25,7 @@ class NeverApart:
     def is_last_apart(self, step: int) -> bool:
         return False
 
-    def agree(self, others: Sequence[Tensor]) -> None:
+    def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
         pass  # they do
 
 

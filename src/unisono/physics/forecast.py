@@ -7,7 +7,7 @@ from statistics import median
 
 from unisono.physics.bill import HIDDEN, SECONDS_PER_HOUR, least_drastic, why_not
 from unisono.physics.cluster import Cluster, choices, exact_exchange, local_exchange
-from unisono.physics.exchange import Exchange, hierarchical
+from unisono.physics.exchange import Exchange, meeting_bytes
 from unisono.physics.link import Link
 from unisono.physics.measured import Job, Measured
 from unisono.physics.notes import notes_of
@@ -22,9 +22,6 @@ SIGMA = 1.4826  # of a normal distribution, in median deviations
 AUTO, NOT_OVERLAPPED, RARE = "auto", "all_reduce", "diloco"  # as `sync.strategy` calls them
 WORTH_A_NOTE = 0.03
 WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
-# Weights and both moments of the optimizer: what processes that went apart exchange in float32
-# before anybody looks at them.
-MEETING = 3
 
 
 @dataclass(frozen=True)
@@ -168,9 +165,10 @@ def _run_seconds(measured: Measured, machines: int, step: float) -> float:
 
 def _meeting_seconds(measured: Measured, rounds: Sequence[Round]) -> float:
     """Return how long a run waits in all until machines that went apart have the same."""
-    job, link = measured.job, rounds[len(rounds) // 2].link
-    each = link.seconds(MEETING * hierarchical(job.parameters, measured.machines))
-    return (job.evaluations + job.checkpoints) * each
+    job, link = measured.job, middle_of(rounds).link
+    each = link.seconds(meeting_bytes(job.parameters, measured.machines))
+    same = job.evaluations == job.checkpoints  # then they are at the same updates
+    return (job.evaluations + (0 if same else job.checkpoints)) * each
 
 
 def _is_configured(way: Way, job: Job) -> bool:
