@@ -116,7 +116,8 @@ class Memory(Protocol):
     def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
         """Let all have the same weights, and of the `others` that follow from them.
 
-        Of the `rough` ones three digits are enough. This comes before anything looks at the weights: a validation, a checkpoint.
+        Of the `rough` ones three digits are enough. This comes before anything looks at the
+        weights: a validation, a checkpoint.
         """
         ...
 
