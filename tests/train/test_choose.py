@@ -8,6 +8,7 @@ from unisono.physics.forecast import forecast
 from unisono.physics.measured import Job, Measured, Process, Sum, Update
 from unisono.physics.ring import ring_bytes
 from unisono.train.choose import Choice, _with, choose
+from unisono.train.job import _chose
 
 MB = 1_000_000
 
@@ -70,3 +71,13 @@ def test_what_an_older_version_chose_is_read():
     old = b'{"strategy":"compressed","bits":8,"reason":"r","format":1}'
     choice = msgspec.json.decode(old, type=Choice)
     assert (choice.every, choice.bucket_mb) == (1, 25.0)
+
+
+def test_what_was_chosen_is_said_in_a_sentence():
+    said = _chose(Choice("diloco", 4, "why", every=7, bucket_mb=4.0), step=0).message
+    assert said == "weights are agreed on by diloco in 4 bits, once in 7 updates: why"
+    said = _chose(Choice("compressed", 8, "why", bucket_mb=4.0), step=0).message
+    assert said == "gradients are exchanged by compressed in 8 bits, 4 MB at a time: why"
+    assert _chose(Choice("ddp", 32, "why", bucket_mb=2.0), step=0).message == (
+        "gradients are exchanged by ddp, 2 MB at a time: why"
+    )
