@@ -146,7 +146,7 @@ def test_directions_burst_credit_and_memory_are_told():
 def test_a_healthy_pair_is_told_nothing():
     measured = Measured(
         job=JOB,
-        processes=(process(0), process(1)),
+        processes=(process(0, rate=10_000 * MB), process(1, rate=10_000 * MB)),
         pairs=(OneWay(0, 1, 12 * MB), OneWay(1, 0, 11 * MB)),
         pulses=(12 * MB, 11 * MB, 12 * MB, 12 * MB),
     )

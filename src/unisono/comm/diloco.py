@@ -19,7 +19,7 @@ from torch._C._distributed_c10d import GradBucket
 
 from unisono.comm.all_reduce import SummedReplica
 from unisono.comm.compressed import PackedSum
-from unisono.comm.ddp import DdpReplica, sum_bucket
+from unisono.comm.ddp import DdpReplica, already, sum_bucket
 from unisono.comm.lines import lines_of
 from unisono.comm.outer import Outer, check_finite
 from unisono.comm.packing import Bits
@@ -81,7 +81,8 @@ class LocalReplica:
         self._rounds = rounds = Rounds(model, comm, settings)
         self._together = DdpReplica(model, comm, settings.bucket_mb, rounds.send, rounds)
         self._alone: Replica = self._together
-        if rounds.lines.inside is None:
+        # DDP makes its buckets anew once, and all have to take part: all use it, or nobody.
+        if not rounds.lines.tiered:
             self._alone = SummedReplica(model, Solo(World(device=comm.world.device)))
 
     @property
@@ -120,9 +121,11 @@ class Rounds:
 
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """Return the sum to come of `bucket`: of this machine's, or packed of all processes."""
-        if self.local:
-            return sum_bucket(bucket, self.lines.inside)
-        return self._packed.send(bucket)
+        if not self.local:
+            return self._packed.send(bucket)
+        if self.lines.inside is None:
+            return already(bucket.buffer())
+        return sum_bucket(bucket, self.lines.inside)
 
     def begin(self, step: int, scale: float) -> None:
         self.local = self._settings.is_local(step)

@@ -28,6 +28,11 @@ class Lines:
     inside: dist.ProcessGroup | None = None
     between: dist.ProcessGroup | None = None
 
+    @property
+    def tiered(self) -> bool:
+        """Whether any party, not only this one, has several processes."""
+        return self.parties < self.size
+
     def to_first(self, numbers: Tensor) -> None:
         """Let the first of the party have the sum; what the others have then is undefined."""
         if self.inside is not None:
