@@ -1,14 +1,13 @@
 """Runs whose exchange keeps something between updates: continued, resized, rolled back."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from test_resume import STEPS, assert_identical, final_state, link_corpus, train_in_parts
+from test_resume import STEPS, final_state, link_corpus, train_in_parts
 
 from support.exchanges import exchange, left_over, new_model
 from support.tiny import tiny_settings
@@ -64,24 +63,6 @@ def test_continued_is_never_stopped_to_the_last_bit(ranks, corpus_home, tmp_path
         for name, value in tensors.items():
             assert value.tobytes() == other[file][name].tobytes(), f"{file}: {name}"
     assert any(value.any() for value in one["exchange"].values())
-
-
-@pytest.mark.parametrize("keeping", ["4 bits", "diloco"])
-def test_continued_on_two_machines_of_two_is_never_stopped_to_the_last_bit(
-    two_by_two, corpus_home, tmp_path, keeping
-):
-    home, tables = link_corpus(corpus_home, tmp_path), {"sync": {**COMMON, **KEEPING[keeping]}}
-    two_by_two.run(train_in_parts, str(home), "whole", [STEPS], tables)
-    # Within the updates made together, within a round, at an evaluation, at a checkpoint.
-    two_by_two.run(train_in_parts, str(home), "parts", [1, 5, 8, STEPS], tables)
-    one, other = final_state(home / "whole"), final_state(home / "parts")
-    one["exchange"], other["exchange"] = (
-        exchange_state(home / "whole"),
-        exchange_state(home / "parts"),
-    )
-    assert_identical(one, other)
-    owners = {name.split("/")[0] for name in one["exchange"]}
-    assert owners == {"4 bits": {"0", "2"}, "diloco": {"shared"}}[keeping]
 
 
 def test_more_bits_are_closer_to_the_exact_run(ranks, corpus_home, tmp_path):
@@ -167,21 +148,3 @@ def test_alone_a_strategy_is_said_to_be_a_no_op_or_refused(ranks, corpus_home, t
     with pytest.raises(ConfigError, match="diloco with one process is a no-op"):
         warnings_of(tiny_settings(home, "local", sync=local, **short))
     assert not (home / "local").exists()
-
-
-def local_warnings(comm, home):
-    settings = tiny_settings(
-        Path(home), "said", sync={"strategy": "compressed"}, train={"max_steps": 2}
-    )
-    return [event.message for event in run_with(comm, settings) if isinstance(event, Warned)]
-
-
-def test_on_one_machine_it_is_said_that_there_is_no_network_to_spare(
-    ranks, two_by_two, corpus_home, tmp_path
-):
-    home = link_corpus(corpus_home, tmp_path)
-    for said in ranks.run(local_warnings, str(home)):
-        assert any('strategy "compressed" has no network to spare' in one for one in said)
-    shutil.rmtree(home / "said")
-    for said in two_by_two.run(local_warnings, str(home)):
-        assert not any("no network to spare" in one for one in said)

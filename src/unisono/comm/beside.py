@@ -54,7 +54,7 @@ def _work(jobs: "SimpleQueue[Job | None]") -> None:
         try:
             result = job()
         except Exception as error:  # noqa: BLE001  whoever waits for it is to have it
-            future.set_exception(error)
+            future.set_exception(error)  # type: ignore[arg-type]
         else:
             future.set_result(result)
         del item, job, future  # until the next one comes, nothing is kept

@@ -45,7 +45,9 @@ def filled(
     a step waits for, however small the buckets.
     """
     limit = max(1, int(bucket_mb * MEGABYTE))
-    sizes, times, size = [], [], 0
+    sizes: list[int] = []
+    times: list[float] = []
+    size = 0
     for number, gradient in enumerate(gradients, start=1):
         size += gradient.bytes
         full = size >= (min(FIRST_BUCKET, limit) if not sizes else limit)
