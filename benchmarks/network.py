@@ -33,6 +33,7 @@ MODEL = (
     "validation.every_steps=1000000",
     "checkpoint.every_steps=1000000",
     "validation.bleu=false",
+    "validation.best=loss",
     "validation.samples=0",
     "train.patience=0",
     "train.max_steps=1000000",

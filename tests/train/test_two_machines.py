@@ -14,22 +14,46 @@ from unisono.train.job import run_with
 pytestmark = pytest.mark.ranks
 
 
-@pytest.mark.parametrize("keeping", ["4 bits", "diloco"])
-def test_continued_on_two_machines_of_two_is_never_stopped_to_the_last_bit(
-    two_by_two, corpus_home, tmp_path, keeping
+QUIETLY = {"validation": {"every_steps": 5, "bleu": False, "samples": 0}}
+
+
+def tables_of(keeping, **more):
+    return {"sync": {**COMMON, **KEEPING[keeping], **more}, **QUIETLY}
+
+
+def states(home):
+    """Return all that both runs saved at their end, and who owns what of the exchange."""
+    found = []
+    for run in ("whole", "parts"):
+        found.append({**final_state(home / run), "exchange": exchange_state(home / run)})
+    return *found, {name.split("/")[0] for name in found[0]["exchange"]}
+
+
+def test_packed_gradients_continued_are_never_stopped_to_the_last_bit(
+    two_by_two, corpus_home, tmp_path
 ):
-    home, tables = link_corpus(corpus_home, tmp_path), {"sync": {**COMMON, **KEEPING[keeping]}}
+    home, tables = link_corpus(corpus_home, tmp_path), tables_of("4 bits")
     two_by_two.run(train_in_parts, str(home), "whole", [STEPS], tables)
-    # Within the updates made together, within a round, at an evaluation, at a checkpoint.
-    two_by_two.run(train_in_parts, str(home), "parts", [1, 5, 8, STEPS], tables)
-    one, other = final_state(home / "whole"), final_state(home / "parts")
-    one["exchange"], other["exchange"] = (
-        exchange_state(home / "whole"),
-        exchange_state(home / "parts"),
-    )
-    assert_identical(one, other)
-    owners = {name.split("/")[0] for name in one["exchange"]}
-    assert owners == {"4 bits": {"0", "2"}, "diloco": {"shared"}}[keeping]
+    two_by_two.run(train_in_parts, str(home), "parts", [6, STEPS], tables)
+    whole, parts, owners = states(home)
+    assert_identical(whole, parts)
+    assert owners == {"0", "2"}
+
+
+def test_local_steps_continued_are_never_stopped_to_the_last_bit(
+    two_by_two, corpus_home, tmp_path
+):
+    home, tables = link_corpus(corpus_home, tmp_path), tables_of("diloco", warmup_steps=5)
+    two_by_two.run(train_in_parts, str(home), "whole", [STEPS], tables)
+    two_by_two.run(train_in_parts, str(home), "parts", [6], tables)
+    # As if killed while updates were still made together: back to the fourth.
+    for step in (5, 6):
+        shutil.rmtree(home / "parts" / "checkpoints" / f"step-{step:07d}")
+    assert {name.split("/")[0] for name in exchange_state(home / "parts", 4)} == {"0", "2"}
+    two_by_two.run(train_in_parts, str(home), "parts", [STEPS], tables)
+    whole, parts, owners = states(home)
+    assert_identical(whole, parts)
+    assert owners == {"shared"}
 
 
 def local_warnings(comm, home):
