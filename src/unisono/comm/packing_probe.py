@@ -46,10 +46,10 @@ def _outer_seconds(anchor: Tensor, now: Tensor, mean: Tensor) -> float:
     """Go through the numbers as often as `Outer` does to send a fragment and to take it."""
     began = time.perf_counter()
     here = now.clone()
-    left_over = mean + (anchor - here) * 1
-    common = anchor - 1.0 * (left_over / 2)
-    left_over.isfinite().all()
-    now.copy_(torch.where(now.clone() == here, common, common + (now - here)))
+    mean.add_(anchor - here).div_(2)
+    mean.sum().isfinite()
+    anchor.sub_(mean)
+    now.copy_(now.clone().sub_(here).add_(anchor))
     return time.perf_counter() - began
 
 

@@ -21,6 +21,7 @@ NINETY = 1.645  # standard deviations that hold 90 % of a normal distribution
 SIGMA = 1.4826  # of a normal distribution, in median deviations
 AUTO, NOT_OVERLAPPED, RARE = "auto", "all_reduce", "diloco"  # as `sync.strategy` calls them
 WORTH_A_NOTE = 0.03
+FREE_TOLL = 2.5e-9  # seconds of a processor for each byte that it sends over a fast network
 WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
 
 
@@ -82,7 +83,7 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
     ways[-1] = _rarer(measured, rounds, cluster, ways, alone, price)
     chosen = next((way for way in ways if _is_configured(way, measured.job)), ways[0])
     if measured.job.strategy == AUTO:
-        chosen = _least_drastic(ways)
+        chosen = _least_drastic(ways, rounds)
     return Forecast(
         measured=measured,
         work=work,
@@ -90,7 +91,7 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
         ways=tuple(ways),
         alone=alone,
         chosen=chosen,
-        advised=_advised(ways, alone),
+        advised=_advised(ways, rounds, alone),
         notes=(*notes_of(measured), *_about_buckets(measured, rounds, chosen)),
     )
 
@@ -181,9 +182,9 @@ def _is_configured(way: Way, job: Job) -> bool:
     return exchange.strategy == job.strategy
 
 
-def _advised(ways: Sequence[Way], alone: Way) -> Way:
+def _advised(ways: Sequence[Way], rounds: Sequence[Round], alone: Way) -> Way:
     """Return the best way on all machines, or one machine if that is faster."""
-    best = _least_drastic(ways)
+    best = _least_drastic(ways, rounds)
     return best if best.speedup > alone.speedup or best.machines == 1 else alone
 
 
@@ -195,12 +196,14 @@ def _rarer(
     alone: Way,
     price: float,
 ) -> Way:
-    """Return the rarest of the ways, made rarer until packing costs little, if that helps.
+    """Return the rarest of the ways, rarer still until packing costs little, if that helps.
 
     Not if it is what somebody asked for.
     """
     way, job = ways[-1], measured.job
-    while way.exchange.behind and job.strategy != RARE and _losses([*ways, way])[-1] >= HIDDEN:
+    if job.strategy == RARE or not way.exchange.behind:
+        return way
+    while _losses([*ways, way], rounds)[-1] >= HIDDEN:
         twice = local_exchange(
             job.parameters, cluster, 2 * way.exchange.every, way.exchange.bits
         )
@@ -211,18 +214,20 @@ def _rarer(
     return way
 
 
-def _losses(ways: Sequence[Way]) -> list[float]:
+def _losses(ways: Sequence[Way], rounds: Sequence[Round]) -> list[float]:
     """Return the share of the time that each way loses to the network and to packing.
 
-    Compared with an exact exchange over a network without a limit, the first of the ways, or
-    with the fastest if what an exact one takes of the processor is more than that.
+    Compared with an exact exchange over a network without a limit, or with the fastest way.
     """
-    ideal = min(ways[0].step.computing, *(way.step.seconds for way in ways))
+    one = middle_of(rounds)
+    # Over a slow network a byte takes more of the processor than it would over a fast one.
+    free = one.work.seconds + min(one.toll, FREE_TOLL) * ways[0].exchange.card_bytes
+    ideal = min(free, *(way.step.seconds for way in ways))
     return [1 - ideal / way.step.seconds if way.step.seconds > 0 else 0.0 for way in ways]
 
 
-def _least_drastic(ways: Sequence[Way]) -> Way:
-    return ways[least_drastic(_losses(ways), [way.speedup for way in ways])]
+def _least_drastic(ways: Sequence[Way], rounds: Sequence[Round]) -> Way:
+    return ways[least_drastic(_losses(ways, rounds), [way.speedup for way in ways])]
 
 
 def _interval(values: Sequence[float]) -> Interval:
