@@ -176,8 +176,13 @@ class Chose(Event, frozen=True, kw_only=True, tag="chose"):
         buckets = f", {self.bucket_mb:g} MB at a time" if self.bucket_mb else ""
         what = f"gradients are exchanged by {self.strategy}{bits}{buckets}"
         if self.strategy == "diloco":
-            what = f"weights are agreed on by diloco{bits}, once in {self.every} updates"
+            what = f"weights are agreed on by diloco{bits}, {how_often(self.every)}"
         return f"{what}: {self.reason}"
+
+
+def how_often(every: int) -> str:
+    """Write what happens once in so many updates."""
+    return "after every update" if every == 1 else f"once in {every} updates"
 
 
 class RolledBack(Event, frozen=True, kw_only=True, tag="rolled_back"):

@@ -13,6 +13,7 @@ from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
 from unisono.errors import DataError
 from unisono.physics.forecast import AUTO, Forecast, Way, forecast
+from unisono.records.events import how_often
 from unisono.records.layout import RunDirectory
 from unisono.train.rehearsal import rehearse
 
@@ -21,9 +22,9 @@ PRICES = {
     "ddp": "updates are exact",
     "compressed": "each gradient is rounded to {bits} bits a number, and what rounding drops "
     "is added to the next",
-    "diloco": "each machine makes updates of its own, and all agree on the weights once in "
-    "{every} updates, in {bits} bits a number: training takes another course than with exact "
-    "gradients, the more so the rarer they agree",
+    "diloco": "each machine makes updates of its own, and all agree on the weights {often}, in "
+    "{bits} bits a number: training takes another course than with exact gradients, the more "
+    "so the rarer they agree",
 }
 
 
@@ -73,7 +74,8 @@ def choose(found: Forecast) -> Choice:
         reason += f", {way.step.waiting:.0%} like this"
     elif exchange != exact.exchange:
         reason += f", {_would(way)} with {exchange.name} ones"
-    reason += f"; {PRICES[exchange.strategy].format(bits=exchange.bits, every=exchange.every)}"
+    price = PRICES[exchange.strategy]
+    reason += f"; {price.format(bits=exchange.bits, often=how_often(exchange.every))}"
     if way.speedup <= 1:
         reason += "; one machine alone would be faster"
     return Choice(exchange.strategy, exchange.bits, reason, exchange.every, way.bucket_mb)
