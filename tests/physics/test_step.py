@@ -106,7 +106,7 @@ def test_the_rare_exchange_is_the_least_rare_that_hides():
     seconds = cluster.link.seconds(exchange.card_bytes) / BUSY
     assert (exchange.every - 1) * WORK.seconds < seconds <= exchange.every * WORK.seconds
     assert step_on(cluster, WORK, exchange, 80_000_000).exposed == 0
-    slower = rare_exchange(80_000_000, Cluster(2, 1, Link(1.006e5)), WORK)
+    slower = rare_exchange(80_000_000, Cluster(2, 1, Link(1.15e5)), WORK)
     assert slower.every == 162  # 161 would do, but fragments would be at unequal distances
     asked = local_exchange(80_000_000, cluster, 3, 8)
     assert (asked.every, asked.bits, asked.strategy) == (3, 8, "diloco")

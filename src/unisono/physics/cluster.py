@@ -14,7 +14,7 @@ from unisono.physics.step import Step, Work, step_of
 
 INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
 # A link that a rare exchange keeps busy all the time is late as soon as anything else is sent.
-BUSY = 0.8
+BUSY = 0.7
 MOST_FRAGMENTS = 64
 Bits = Literal[4, 8, 16]
 

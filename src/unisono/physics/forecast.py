@@ -73,12 +73,14 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
     rounds = rounds_of(measured)
     work = middle_of(rounds).work
     link = Link(median(one.link.bytes_per_second for one in rounds), rounds[0].link.latency)
+    # An exchange has to be over when the next begins, also when an update was a short one.
+    quickest = min((one.work for one in rounds), key=lambda work: work.seconds)
     cluster = Cluster(measured.machines, measured.workers, link)
     size = measured.job.parameters
     alone = _way(measured, rounds, 1, exact_exchange(size, cluster.alone()), price)
     ways = [
         _way(measured, rounds, cluster.nodes, exchange, price, alone)
-        for exchange in _exchanges(measured, cluster, work)
+        for exchange in _exchanges(measured, cluster, quickest)
     ]
     ways[-1] = _rarer(measured, rounds, cluster, ways, alone, price)
     chosen = next((way for way in ways if _is_configured(way, measured.job)), ways[0])
