@@ -18,7 +18,7 @@ QUIETLY = {"validation": {"every_steps": 5, "bleu": False, "samples": 0}}
 
 
 def tables_of(keeping, **more):
-    return {"sync": {**COMMON, **KEEPING[keeping], **more}, **QUIETLY}
+    return {"sync": {**COMMON, "bucket_mb": 0.02, **KEEPING[keeping], **more}, **QUIETLY}
 
 
 def states(home):
