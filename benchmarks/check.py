@@ -114,6 +114,7 @@ def one_case(config: str, link: str, shape: Shape, seconds: float) -> Case:
         "validation.every_steps=100000",
         "checkpoint.every_steps=100000",
         "validation.bleu=false",
+        "validation.best=loss",
         "train.patience=0",
     ]
     found = json.loads(

@@ -33,6 +33,7 @@ MODEL = (
     "validation.every_steps=1000000",
     "checkpoint.every_steps=1000000",
     "validation.bleu=false",
+    "validation.best=loss",
     "validation.samples=0",
     "train.patience=0",
     "train.max_steps=1000000",
@@ -72,7 +73,8 @@ def compare(options: argparse.Namespace, ratio: float, link: str) -> None:
                 options.config, nodes, link if limited else "", strategy, options.seconds
             )
             found[way].append(rate_of(view))
-            chosen[way] = view.starts[0].strategy
+            start = view.starts[0]
+            chosen[way] = f"{start.strategy}, {start.bits} bits, every {start.every}"
             print(f"    {way}: {found[way][-1]:.1f} sentences/s", file=sys.stderr, flush=True)
     one, full = (median(found[way]) for way in ways[:2])
     print(f"\nexchange : computing = {ratio:g} : 1, link {link}\n")

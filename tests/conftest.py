@@ -50,3 +50,13 @@ def ranks(request):
     group = Ranks(request.param)
     yield group
     group.close()
+
+
+@pytest.fixture(scope="session")
+def two_by_two():
+    """Four real processes that say they are two each on two machines."""
+    from support.ranks import Ranks
+
+    group = Ranks(4, workers=2)
+    yield group
+    group.close()

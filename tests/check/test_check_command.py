@@ -40,6 +40,8 @@ def test_alone_there_is_nothing_to_exchange_and_nothing_is_left_behind(config, t
     assert (way["machines"], way["exposed"], found["stop"]) == (1, 0, "")
     assert way["step_seconds_90"][0] < way["step_seconds"] < way["step_seconds_90"][1]
     assert found["measured"]["job"]["updates"] == 12
+    measured = found["measured"]
+    assert 0 < measured["translation_seconds"] < measured["evaluation_seconds"]
     assert nothing_left(tmp_path)
 
 
@@ -60,6 +62,9 @@ def test_a_slow_link_is_measured_and_the_stop_sign_goes_up(config, tmp_path):
     assert [way["machines"] for way in found["ways"]] == [2] * len(found["ways"])
     rates = [pair["rate"] * 8e-6 for pair in found["measured"]["pairs"]]
     assert len(rates) == 2
+    seen = found["measured"]["job"]["gradients"]
+    assert sum(one["bytes"] for one in seen) == 4 * found["measured"]["job"]["parameters"]
+    assert all(a["ready"] <= b["ready"] <= 1 for a, b in zip(seen, seen[1:], strict=False))
     assert all(0.7 * SLOW < rate < 1.1 * SLOW for rate in rates)
     assert nothing_left(tmp_path)
 

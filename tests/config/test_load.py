@@ -206,6 +206,6 @@ def test_closing_updates_need_an_end_that_is_known():
     sync = {"strategy": "diloco", "closing_steps": 5}
     with pytest.raises(ConfigError, match="when the closing updates begin is not known"):
         resolve({**LEAST, "sync": sync, "train": {"max_epochs": 3}}, where="test")
-    with pytest.raises(ConfigError, match="6 updates are exact"):
+    with pytest.raises(ConfigError, match="6 updates are made together"):
         table = {**LEAST, "sync": {**sync, "warmup_steps": 1}, "train": {"max_steps": 6}}
         resolve(table, where="test")

@@ -13,8 +13,8 @@ from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import weight_shapes
 
 
-def made(**strategy):
-    run = team(lambda *_: {"exchange": 0.1}, hosts=("a", "b"), steps=10)
+def made(hosts=("a", "b"), **strategy):
+    run = team(lambda *_: {"exchange": 0.1}, hosts=hosts, steps=10)
     starts = tuple(msgspec.structs.replace(start, **strategy) for start in run.starts)
     return open_case(replace(run, starts=starts), now())
 
@@ -79,3 +79,13 @@ def test_what_is_not_known_is_not_invented():
     for one in (broken, replace(case, run=replace(case.run, corpus={}))):
         assert expected_bytes(one) == 0
         assert "cannot be computed" in arithmetic(one)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "parties"), [("aabb", 2), ("abab", 2), ("aab", 2), ("abcd", 4), ("aaaa", 4)]
+)
+def test_a_machine_sends_its_packed_sum_once(hosts, parties):
+    case = made(tuple(hosts), strategy="compressed", bits=8)
+    once = PARAMETERS * (1 + 4 / 256)
+    assert expected_bytes(case) == pytest.approx((parties - 1) * once, rel=1e-4)
+    assert f"({parties} − 1) · 8 bits" in arithmetic(case)

@@ -20,7 +20,7 @@ MODEL = {"width": 128, "heads": 2, "inner": 512, "encoder_layers": 2, "decoder_l
 SECONDS = 240
 
 
-def train(corpus_home, home, plan, steps):
+def train(corpus_home, home, plan, steps, **sync):
     """Train on two machines; return the run as it is read back."""
     settings = tiny_settings(
         corpus_home,
@@ -31,7 +31,7 @@ def train(corpus_home, home, plan, steps):
         validation={"every_steps": 1_000_000, "bleu": False},
         checkpoint={"every_steps": 1_000_000},
         monitor={"on": True, "every": "0.2 s"},
-        sync={"bucket_mb": 0.3},
+        sync={"bucket_mb": 0.3, **sync},
     )
     config = home / "run.toml"
     config.write_text(to_toml(settings))
@@ -65,3 +65,13 @@ def test_a_slow_direction_and_the_interface_are_named_with_their_rates(corpus_ho
     assert "foreign_traffic" not in findings(view)
     for row in open_case(view, time.time()).ledger.usual:
         assert 0 < row.hidden < row.seconds - row.wire
+
+
+@pytest.mark.slow
+def test_two_workers_a_machine_send_their_packed_sum_once(corpus_home, tmp_path):
+    plan = LabPlan(nodes=2, workers_per_node=2)
+    view = train(corpus_home, tmp_path, plan, steps=40, strategy="compressed", bits=4)
+    needed = 0.516 * view.starts[0].parameters
+    values = diagnose(view, time.time()).answer("network").values
+    assert values["expected_bytes_per_step"] == pytest.approx(needed, rel=0.01)
+    assert 0.95 * needed < values["measured_bytes_per_step"] < 1.4 * needed

@@ -3,9 +3,19 @@
 import msgspec
 import pytest
 
-from unisono.physics.forecast import forecast, rounds_of
-from unisono.physics.measured import Job, Measured, OneWay, Packing, Process, Sum, Update
+from unisono.physics.forecast import forecast
+from unisono.physics.measured import (
+    Gradient,
+    Job,
+    Measured,
+    OneWay,
+    Packing,
+    Process,
+    Sum,
+    Update,
+)
 from unisono.physics.ring import ring_bytes
+from unisono.physics.rounds import rounds_of
 
 MB = 1_000_000
 JOB = Job(
@@ -136,7 +146,7 @@ def test_directions_burst_credit_and_memory_are_told():
 def test_a_healthy_pair_is_told_nothing():
     measured = Measured(
         job=JOB,
-        processes=(process(0), process(1)),
+        processes=(process(0, rate=10_000 * MB), process(1, rate=10_000 * MB)),
         pairs=(OneWay(0, 1, 12 * MB), OneWay(1, 0, 11 * MB)),
         pulses=(12 * MB, 11 * MB, 12 * MB, 12 * MB),
     )
@@ -175,9 +185,72 @@ def test_what_is_configured_is_what_is_judged():
 
 def test_auto_is_judged_by_what_it_will_choose():
     found = configured("auto", rate=100 * MB)
-    assert not found.chosen.exchange.behind
     assert found.chosen.exchange.strategy == "compressed"
     assert found.stop == ""
+    # 5 MB in 4 bits take 5 s: no backward pass hides that, thirteen updates do.
+    slow = configured("auto", rate=1 * MB).chosen
+    assert slow.exchange.strategy == "diloco"
+    assert 12 <= slow.exchange.every <= 20
+    assert slow.step.exposed == 0
+
+
+def test_the_shortest_update_says_how_rare_an_exchange_must_be():
+    updates = (Update(0.1, 0.2, 0.1), *(Update(0.3, 0.6, 0.1),) * 4)
+    steady, shaky = (
+        configured("auto", rate=1 * MB, **changes).chosen
+        for changes in ({}, {"updates": updates})
+    )
+    assert shaky.exchange.every == steady.exchange.every
+
+
+def test_what_is_asked_of_diloco_is_judged_and_a_better_way_is_told():
+    job = msgspec.structs.replace(JOB, strategy="diloco", bits=8, local_steps=2)
+    found = forecast(msgspec.structs.replace(two(rate=1 * MB), job=job))
+    assert found.chosen.exchange.name == "diloco, every 2"
+    assert found.chosen.exchange.bits == 8
+    assert found.chosen.step.exposed > 0
+    assert found.advised.exchange.every > 10
+
+
+def test_machines_that_went_apart_meet_before_each_evaluation_and_checkpoint():
+    job = msgspec.structs.replace(JOB, strategy="diloco", bits=4, local_steps=30)
+    found = forecast(msgspec.structs.replace(two(rate=1 * MB), job=job))
+    # Weights and two moments of ten million, in 16 bits each, at 1 MB/s, six times.
+    seconds = 3600 * found.chosen.step.seconds + 6 * 60
+    assert found.chosen.hours == pytest.approx(seconds / 3600, rel=0.01)
+
+
+def buckets(latency, rate=100 * MB, **job):
+    measured = two(rate=rate)
+    changed = msgspec.structs.replace(JOB, **{"strategy": "auto", **job})
+    return forecast(msgspec.structs.replace(measured, job=changed, latency=latency))
+
+
+def test_auto_takes_small_buckets_where_messages_cost_little_and_large_ones_where_much():
+    prompt, distant = (buckets(latency).ways[0] for latency in (1e-5, 0.03))
+    assert prompt.bucket_mb < 4
+    assert distant.bucket_mb > prompt.bucket_mb
+    usual = buckets(1e-5, strategy="ddp").ways[0]
+    assert usual.bucket_mb == 25.0
+    assert prompt.step.seconds < usual.step.seconds
+    assert buckets(1e-5, bucket_mb=7.0).ways[0].bucket_mb == 7.0  # as it is set
+
+
+def test_better_buckets_are_told_unless_somebody_wants_these():
+    told = buckets(1e-5, strategy="ddp").notes
+    assert any("with `sync.bucket_mb = " in note for note in told)
+    assert buckets(1e-5, strategy="ddp", bucket_mb=25.0).notes == ()
+    assert buckets(1e-5).notes == ()
+
+
+def test_no_bucket_is_smaller_than_the_gradient_that_comes_last():
+    even = tuple(Gradient(4 * MB, (n + 1) / 10) for n in range(10))
+    last = (*even[:5], Gradient(20 * MB, 1.0))
+    waits = [
+        buckets(1e-5, rate=400 * MB, gradients=seen).ways[0].step.exposed
+        for seen in (even, last)
+    ]
+    assert waits == pytest.approx([0.01, 0.05], rel=0.1)  # 4 and 20 MB at 400 MB/s
 
 
 def test_packing_takes_time_of_the_processor_that_computes():
@@ -188,3 +261,39 @@ def test_packing_takes_time_of_the_processor_that_computes():
     before, after = (forecast(one).ways[2].step.seconds for one in (cheap, dear))
     assert after - before == pytest.approx(10 * MB * 5e-9, rel=0.02)
     assert forecast(dear).ways[0].step == forecast(cheap).ways[0].step
+
+
+def test_what_a_machine_sums_within_itself_takes_its_processor_in_every_update():
+    four = [process(r, local_rank=r % 2, device="cpu", busy=0.01) for r in range(4)]
+    found = forecast(Measured(job=JOB, processes=tuple(four)))
+    rare = found.ways[-1]
+    assert rare.exchange.behind
+    # Each of two passes on 40 MB in every update, and 10 ms went for 6 MB.
+    assert rare.step.computing - found.work.seconds > 40 / 6 * 0.01
+
+
+def test_a_way_that_costs_the_processor_too_much_does_not_hide_the_link():
+    packings = tuple(Packing(bits, 4e-9, 2e-9) for bits in (16, 8, 4))
+    cheap = msgspec.structs.replace(
+        two(rate=100 * MB, device="cpu", busy=1e-9),
+        job=msgspec.structs.replace(JOB, strategy="auto"),
+    )
+    dear = msgspec.structs.replace(cheap, packings=packings)
+    assert forecast(cheap).chosen.exchange.strategy == "compressed"
+    # 10 ns for each of ten million numbers are a quarter of the computing: local steps have
+    # to be many not for the network, but for the processor.
+    chosen = forecast(dear).chosen
+    assert chosen.exchange.every == 8
+    assert chosen.step.seconds == pytest.approx(0.4 + 0.1 / 8, rel=0.01)
+    outer = forecast(msgspec.structs.replace(dear, outer_seconds=10e-9)).chosen
+    assert outer.exchange.every == 16
+
+
+def test_a_processor_that_is_kept_busy_by_the_exact_exchange_is_no_ideal():
+    # 0.1 s for 4 MB are 1 s for 40 MB: beside that, any exchange seems to lose nothing.
+    slow = two(rate=20 * MB, device="cpu", busy=0.1)
+    found = forecast(
+        msgspec.structs.replace(slow, job=msgspec.structs.replace(JOB, strategy="auto"))
+    )
+    fastest = min(way.step.seconds for way in found.ways)
+    assert found.chosen.step.seconds < 1.05 * fastest

@@ -6,11 +6,21 @@ from hypothesis import strategies as st
 
 from unisono.errors import ConfigError
 from unisono.physics.bill import bill_for, why_not
-from unisono.physics.cluster import Cluster, choices, exact_exchange, rare_exchange, step_on
+from unisono.physics.cluster import (
+    BUSY,
+    Cluster,
+    choices,
+    exact_exchange,
+    local_exchange,
+    packed_exchange,
+    rare_exchange,
+    step_on,
+)
 from unisono.physics.devices import DEVICES, device_called, measured_cpu
 from unisono.physics.exchange import Exchange, flat_ring, gathered, hierarchical, packed_bytes
 from unisono.physics.link import Link, nominal_link
-from unisono.physics.pipeline import buckets_of, end_of_exchange, ready_times
+from unisono.physics.measured import Gradient
+from unisono.physics.pipeline import buckets_of, end_of_exchange, filled, ready_times
 from unisono.physics.step import Step, Work, step_of
 
 MB = 1 << 20
@@ -33,8 +43,8 @@ def test_bytes_by_hand():
     assert packed_bytes(512, bits=8) == 512 + 2 * 4
     assert packed_bytes(513, bits=4) == 256.5 + 3 * 4
     assert packed_bytes(100, bits=16) == 200 + 4
-    assert gathered(100.0, ranks=4) == 300
-    assert gathered(100.0, ranks=1) == 0
+    assert gathered(100.0, parties=4) == 300
+    assert gathered(100.0, parties=1) == 0
 
 
 def test_buckets_fill_up_from_a_small_one_on():
@@ -91,11 +101,16 @@ def test_one_process_exchanges_nothing():
 
 
 def test_the_rare_exchange_is_the_least_rare_that_hides():
-    cluster = Cluster(2, 1, Link(1e6))
+    cluster = Cluster(2, 1, Link(1.2e6))
     exchange = rare_exchange(80_000_000, cluster, WORK)
-    seconds = cluster.link.seconds(exchange.card_bytes)
+    seconds = cluster.link.seconds(exchange.card_bytes) / BUSY
     assert (exchange.every - 1) * WORK.seconds < seconds <= exchange.every * WORK.seconds
     assert step_on(cluster, WORK, exchange, 80_000_000).exposed == 0
+    slower = rare_exchange(80_000_000, Cluster(2, 1, Link(1.15e5)), WORK)
+    assert slower.every == 162  # 161 would do, but fragments would be at unequal distances
+    asked = local_exchange(80_000_000, cluster, 3, 8)
+    assert (asked.every, asked.bits, asked.strategy) == (3, 8, "diloco")
+    assert step_on(cluster, WORK, asked, 80_000_000).exposed > 0
 
 
 def test_choices_send_less_and_less():
@@ -107,10 +122,46 @@ def test_choices_send_less_and_less():
     assert len(choices(60_000_000, cluster.alone(), WORK)) == 1
 
 
-def test_with_many_processes_packed_numbers_that_everybody_gets_are_no_gain():
-    exact, half, *_ = choices(60_000_000, Cluster(2, 2, nominal_link(100e6)), WORK)
+def test_with_many_machines_packed_numbers_that_everybody_gets_are_no_gain():
+    exact, half, *_ = choices(60_000_000, Cluster(4, 1, nominal_link(100e6)), WORK)
     # A ring of four sends 1.5 times the gradient, and so do three messages of half its size.
     assert half.card_bytes > exact.card_bytes
+
+
+def test_a_machine_sends_its_packed_sum_once_however_many_processes_it_has():
+    link, size = nominal_link(100e6), 60_000_000
+    for exchange in (
+        lambda cluster: packed_exchange(size, cluster, 8),
+        lambda cluster: rare_exchange(size, cluster, WORK),
+    ):
+        single, full = (exchange(Cluster(2, workers, link)) for workers in (1, 4))
+        assert full.card_bytes == single.card_bytes
+        assert single.inside_bytes == 0
+        # 2 (n - 1)/n times four bytes for each number, within the machine.
+        assert full.inside_bytes == 6 * size
+    local = packed_exchange(size, Cluster(1, 4, link), 8)
+    assert (local.card_bytes, local.inside_bytes) == (3 * packed_bytes(size, 8), 0)
+
+
+def test_buckets_are_filled_with_whole_gradients_as_they_come():
+    seen = [Gradient(MB // 2, 0.1), Gradient(MB, 0.2), Gradient(3 * MB, 0.5)]
+    seen += [Gradient(MB, 0.6), Gradient(9 * MB, 1.0)]
+    sizes, times = filled(seen, bucket_mb=2, backward=10.0)
+    assert sizes == [3 * MB // 2, 3 * MB, 10 * MB]
+    assert times == [2.0, 5.0, 10.0]
+    # However small the buckets, the largest gradient is not cut.
+    assert filled(seen, 0.001, 10.0)[0] == [gradient.bytes for gradient in seen]
+
+
+def test_a_large_gradient_that_comes_last_is_waited_for():
+    exchange, link = Exchange("ring", 10.0 * MB), Link(10.0 * MB)
+    even = [Gradient(MB, (n + 1) / 10) for n in range(10)]
+    last = [*even[:5], Gradient(5 * MB, 1.0)]
+    waits = [
+        step_of(WORK, exchange, link, gradient_bytes=10 * MB, bucket_mb=1, gradients=seen)
+        for seen in (even, last)
+    ]
+    assert [step.exposed for step in waits] == pytest.approx([0.1, 0.5])
 
 
 def test_a_bill():

@@ -9,9 +9,12 @@ TIMEOUT_SECONDS = 120
 
 
 class Ranks:
-    """A group of `size` processes joined by gloo that stays up between tests."""
+    """A group of `size` processes joined by gloo that stays up between tests.
 
-    def __init__(self, size):
+    With `workers`, as many at a time say that they share a machine.
+    """
+
+    def __init__(self, size, workers=0):
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["unisono.train.job"])  # torch is imported once
         self.size, port = size, free_port()
@@ -19,7 +22,7 @@ class Ranks:
         for rank in range(size):
             here, there = context.Pipe()
             process = context.Process(
-                target=_serve, args=(rank, size, port, there), daemon=True
+                target=_serve, args=(rank, size, workers or size, port, there), daemon=True
             )
             process.start()
             self._pipes.append(here)
@@ -47,7 +50,7 @@ class Ranks:
         return pipe.recv()
 
 
-def _serve(rank, size, port, pipe):
+def _serve(rank, size, workers, port, pipe):
     import torch
 
     from unisono.comm.join import join
@@ -55,13 +58,14 @@ def _serve(rank, size, port, pipe):
     os.environ.update(
         RANK=str(rank),
         WORLD_SIZE=str(size),
-        LOCAL_RANK=str(rank),
-        LOCAL_WORLD_SIZE=str(size),
+        LOCAL_RANK=str(rank % workers),
+        LOCAL_WORLD_SIZE=str(workers),
+        GROUP_RANK=str(rank // workers),
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=str(port),
         GLOO_SOCKET_IFNAME="lo",
     )
-    comm = join("cpu", timeout_seconds=60)
+    comm = join("cpu", timeout_seconds=60, interface="lo" if workers < size else "")
     torch.set_num_threads(1)
     while (job := pipe.recv()) is not None:
         function, args = job

@@ -1,11 +1,14 @@
 """`auto` takes the least drastic way that hides the exchange, says so, and stays with it."""
 
+import msgspec
 import pytest
 
+from support.tiny import tiny_settings
 from unisono.physics.forecast import forecast
 from unisono.physics.measured import Job, Measured, Process, Sum, Update
 from unisono.physics.ring import ring_bytes
-from unisono.train.choose import choose
+from unisono.train.choose import Choice, _with, choose
+from unisono.train.job import _chose
 
 MB = 1_000_000
 
@@ -36,16 +39,47 @@ def found(rate):
 
 @pytest.mark.parametrize(
     ("rate", "strategy", "bits"),
-    [(10_000 * MB, "ddp", 32), (400 * MB, "compressed", 16), (40 * MB, "compressed", 4)],
+    [(10_000 * MB, "ddp", 32), (150 * MB, "compressed", 16), (40 * MB, "compressed", 4)],
 )
 def test_the_least_drastic_way_that_hides_the_exchange(rate, strategy, bits):
     choice = choose(found(rate))
-    assert (choice.strategy, choice.bits) == (strategy, bits)
+    assert (choice.strategy, choice.bits, choice.every) == (strategy, bits, 1)
     assert "waiting for the network" in choice.reason
     assert ("exact" in choice.reason.split(";")[1]) == (strategy == "ddp")
 
 
-def test_what_no_way_hides_is_done_the_fastest_way_and_said():
+def test_where_no_packed_gradients_hide_the_link_machines_agree_rarely_and_that_is_said():
     choice = choose(found(1 * MB))
-    assert (choice.strategy, choice.bits) == ("compressed", 4)
-    assert "one machine alone would be faster" in choice.reason
+    assert (choice.strategy, choice.bits) == ("diloco", 4)
+    assert 12 <= choice.every <= 20
+    assert "with 4-bit ones, 0% like this" in choice.reason
+    assert f"agree on the weights once in {choice.every} updates" in choice.reason
+    assert "takes another course than with exact gradients" in choice.reason
+
+
+def test_what_was_chosen_is_what_is_trained_with(tmp_path):
+    auto = tiny_settings(tmp_path, sync={"strategy": "auto", "outer_momentum": 0.3})
+    sync = _with(auto, Choice("diloco", 4, "", every=7, bucket_mb=4.0)).sync
+    assert (sync.strategy, sync.bits, sync.local_steps) == ("diloco", 4, 7)
+    assert (sync.warmup_steps, sync.outer_momentum, sync.bucket_mb) == (0, 0.3, 4.0)
+    mine = tiny_settings(tmp_path, sync={"strategy": "auto", "bucket_mb": 3.0})
+    sync = _with(mine, Choice("ddp", 32, "", bucket_mb=4.0)).sync
+    assert (sync.strategy, sync.bits, sync.bucket_mb) == ("ddp", 8, 3.0)
+
+
+def test_what_an_older_version_chose_is_read():
+    old = b'{"strategy":"compressed","bits":8,"reason":"r","format":1}'
+    choice = msgspec.json.decode(old, type=Choice)
+    assert (choice.every, choice.bucket_mb) == (1, 25.0)
+
+
+def test_what_was_chosen_is_said_in_a_sentence():
+    said = _chose(Choice("diloco", 4, "why", every=7, bucket_mb=4.0), step=0).message
+    assert said == "weights are agreed on by diloco in 4 bits, once in 7 updates: why"
+    said = _chose(Choice("diloco", 4, "why"), step=0).message
+    assert said == "weights are agreed on by diloco in 4 bits, after every update: why"
+    said = _chose(Choice("compressed", 8, "why", bucket_mb=4.0), step=0).message
+    assert said == "gradients are exchanged by compressed in 8 bits, 4 MB at a time: why"
+    assert _chose(Choice("ddp", 32, "why", bucket_mb=2.0), step=0).message == (
+        "gradients are exchanged by ddp, 2 MB at a time: why"
+    )

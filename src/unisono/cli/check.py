@@ -139,8 +139,8 @@ def _about_work(found: Forecast) -> list[str]:
         f"backward {duration(work.backward)}, optimizer {duration(work.optimizer)}; "
         f"besides {duration(work.other)}",
         f"data        {duration(measured.loader_seconds)} an update, prepared meanwhile",
-        f"evaluation  {duration(measured.evaluation_seconds)} for the loss; translations for "
-        "BLEU come on top",
+        f"evaluation  {duration(measured.evaluation_seconds)}, of which "
+        f"{duration(measured.translation_seconds)} for translations",
         f"checkpoint  {duration(measured.checkpoint_seconds)} for "
         f"{amount_of_bytes(measured.checkpoint_bytes)}",
     ]
@@ -148,7 +148,8 @@ def _about_work(found: Forecast) -> list[str]:
     if exact.exchange.card_bytes:
         lines.append(
             f"exchange    {amount_of_bytes(exact.exchange.card_bytes)} an update through each "
-            f"card, at {_mbit(found.link.bytes_per_second)} through the process group"
+            f"card, at {_mbit(found.link.bytes_per_second)} through the process group, "
+            f"{found.chosen.bucket_mb:g} MB at a time"
         )
     return lines
 
@@ -213,6 +214,8 @@ def _plain(way: Way) -> dict[str, Any]:
         "exchange": way.exchange.name,
         "exact": way.exchange.exact,
         "bytes_per_exchange": round(way.exchange.card_bytes),
+        "every": way.exchange.every,
+        "bucket_mb": way.bucket_mb,
         "step_seconds": way.seconds.middle,
         "step_seconds_90": [way.seconds.low, way.seconds.high],
         "computing": way.step.computing,

@@ -1,23 +1,27 @@
 """Gradients in fewer bits: each bucket is packed and sent while the rest is computed.
 
-Packed numbers cannot be added on the way, so every process gets the bytes of all others, and
-each adds them up in order of rank: all come to the same bits. What rounding dropped is added
-to the next gradient, so that nothing is lost, only late.
+Packed numbers cannot be added on the way, so every machine gets the bytes of all others, and
+each adds them up in the same order: all come to the same bits. What rounding dropped is added
+to the next gradient, so that nothing is lost, only late. The processes of a machine first make
+their exact sum, of which one packs, sends and keeps what was dropped.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 
+from unisono.comm.beside import Beside
 from unisono.comm.ddp import DdpReplica
 from unisono.comm.laned import replica_alone
 from unisono.comm.left_overs import LeftOvers
+from unisono.comm.lines import Lines, lines_of
 from unisono.comm.memory import NeverApart
-from unisono.comm.packing import Bits
+from unisono.comm.packing import Bits, padded
 from unisono.comm.protocol import Comm, Kept, Replica
 from unisono.comm.rows import Messenger, Underway
 from unisono.stopwatch import Stopwatch
@@ -33,26 +37,33 @@ class Compressed:
 
     bits: Bits = 8
     bucket_mb: float = 25.0
+    timeout_seconds: float = 300.0
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         if comm.world.size == 1:
             return replica_alone(model, comm)
-        packed = PackedSum(model, comm.world.size, self.bits)
+        lines = lines_of(comm, self.timeout_seconds)
+        packed = PackedSum(model, lines, self.bits, comm.world.device)
         return DdpReplica(model, comm, self.bucket_mb, packed.send, packed)
 
 
 class PackedSum(NeverApart):
     """Sums buckets over all processes by sending them packed; keeps what that dropped."""
 
-    def __init__(self, model: nn.Module, size: int, bits: Bits) -> None:
+    def __init__(self, model: nn.Module, lines: Lines, bits: Bits, device: str) -> None:
         weights = {name: w for name, w in model.named_parameters() if w.requires_grad}
-        self._messenger, self._scale = Messenger(size, bits), 1.0
-        self._left_overs = LeftOvers(weights)
+        self._messenger, self._scale = Messenger(lines.parties, bits, lines.between), 1.0
+        self._left_overs, self._lines = LeftOvers(weights), lines
+        self._beside = Beside(device) if lines.inside is not None else None
+        self._rooms: dict[int, Tensor] = {}
 
     def begin(self, step: int, scale: float) -> None:
+        self._left_overs.settle(moved=False)  # of an exchange that nobody settled
         self._scale = scale
 
     def settle(self, step: int, watch: Stopwatch, *, moved: bool) -> None:
+        if moved and not self._lines.leads:
+            self._left_overs.load({})  # whatever it was, the first of the machine has it now
         self._left_overs.settle(moved=moved)
 
     def state(self) -> Kept:
@@ -62,19 +73,48 @@ class PackedSum(NeverApart):
     def load(self, kept: Kept) -> None:
         self._left_overs.load(left_overs_in(kept))
 
+    def forget(self) -> None:
+        """Drop what is left over, and the memory for it."""
+        self._left_overs.load({})
+        self._rooms = {}
+
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """Return the sum to come of `bucket` over all processes."""
-        gradient = bucket.buffer()
-        underway = self._underway(gradient, bucket.index(), bucket.parameters())
-        count = gradient.numel()
+        gradient, number = bucket.buffer(), bucket.index()
+        count, wanted = gradient.numel(), self._wanted(gradient, number, bucket.parameters())
+        if self._beside is not None:
+            return self._beside.do(partial(self._in_turn, number, wanted, count))
+        underway = self._underway(number, wanted)
         return underway.work.get_future().then(lambda _: underway.sum()[:count])
 
-    def _underway(self, gradient: Tensor, number: int, weights: Sequence[Tensor]) -> Underway:
-        # Left-overs are those of the gradient itself, whatever this update's scale.
-        left = self._left_overs.of(number, weights)
-        wanted, count = self._left_overs.spare(number), gradient.numel()
-        torch.add(gradient, left[:count], alpha=self._scale, out=wanted[:count])
+    def _wanted(self, gradient: Tensor, number: int, weights: Sequence[Tensor]) -> Tensor:
+        """Return the gradient with what was left over, filled up to whole blocks."""
+        count = gradient.numel()
+        if not self._lines.leads and self._left_overs.empty:
+            wanted = self._room(number, gradient)
+            wanted[:count] = gradient
+        else:
+            # Left-overs are those of the gradient itself, whatever this update's scale.
+            left = self._left_overs.of(number, weights)
+            wanted = self._left_overs.spare(number)
+            torch.add(gradient, left[:count], alpha=self._scale, out=wanted[:count])
         wanted[count:] = 0.0
+        return wanted
+
+    def _room(self, number: int, gradient: Tensor) -> Tensor:
+        size, room = padded(gradient.numel()), self._rooms.get(number)
+        if room is None or room.numel() != size:
+            room = self._rooms[number] = gradient.new_empty(size)
+        return room
+
+    def _in_turn(self, number: int, wanted: Tensor, count: int) -> Tensor:
+        """Sum within the machine, between machines, and hand it out within the machine."""
+        self._lines.to_first(wanted)
+        total = self._underway(number, wanted).total() if self._lines.leads else wanted
+        self._lines.from_first(total)
+        return total[:count]
+
+    def _underway(self, number: int, wanted: Tensor) -> Underway:
         underway, dropped = self._messenger.send(wanted)
         if self._scale != 1.0:
             dropped /= self._scale

@@ -34,10 +34,19 @@ class Ddp:
         return DdpReplica(model, comm, self.bucket_mb)
 
 
-def sum_bucket(bucket: GradBucket) -> torch.futures.Future[Tensor]:
-    """Sum a bucket over all processes (DDP by itself would take the mean)."""
-    work = dist.all_reduce(bucket.buffer(), async_op=True)
+def sum_bucket(
+    bucket: GradBucket, group: dist.ProcessGroup | None = None
+) -> torch.futures.Future[Tensor]:
+    """Sum a bucket over all processes, or those of `group` (DDP would take the mean)."""
+    work = dist.all_reduce(bucket.buffer(), group=group, async_op=True)
     return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]
+
+
+def already(total: Tensor) -> torch.futures.Future[Tensor]:
+    """Return a sum that is there."""
+    future: torch.futures.Future[Tensor] = torch.futures.Future()
+    future.set_result(total)
+    return future
 
 
 class DdpReplica:

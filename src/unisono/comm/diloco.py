@@ -1,44 +1,49 @@
-"""DiLoCo: processes make updates of their own, and agree on the weights a piece at a time.
+"""DiLoCo: machines make updates of their own, and agree on the weights a piece at a time.
 
-Each process takes `local_steps` updates with its own gradients. Meanwhile one fragment of the
-weights after the other is agreed on: every process sends how far it has moved from the weights
-that all had, packed, while it goes on computing; the mean of it is the gradient of an outer
-Nesterov optimizer, which moves the common weights. Whoever moved on in the meantime keeps that.
-The first and the last updates of a run are exact.
+Each takes `local_steps` updates with the gradients of its own processes, summed exactly.
+Meanwhile one fragment of the weights after the other is agreed on: every machine sends how far
+it has moved from the weights that all had, packed, while it goes on computing; the mean of it
+is the gradient of an outer Nesterov optimizer, which moves the common weights. Whoever moved on
+in the meantime keeps that.
+In the first and the last updates of a run all gradients are exchanged, packed in as many bits.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from functools import partial
 from typing import Any, ClassVar
 
-import torch.distributed as dist
+import torch
 from torch import Tensor, nn
+from torch._C._distributed_c10d import GradBucket
 
 from unisono.comm.all_reduce import SummedReplica
-from unisono.comm.ddp import DdpReplica
-from unisono.comm.outer import Outer
+from unisono.comm.compressed import PackedSum
+from unisono.comm.ddp import DdpReplica, already, sum_bucket
+from unisono.comm.lines import lines_of
+from unisono.comm.outer import Outer, check_finite
 from unisono.comm.packing import Bits
 from unisono.comm.protocol import Comm, Kept, LossOf, Memory, Replica, World
-from unisono.comm.rows import Messenger
 from unisono.comm.solo import Solo
 from unisono.comm.together import take_means
 from unisono.errors import ConfigError
 from unisono.stopwatch import Stopwatch
+
+MOMENTUM = "/outer_momentum"
 
 
 @dataclass(frozen=True)
 class Diloco:
     """Agree on all weights once in `local_steps` updates, in at most so many `fragments`.
 
-    Updates up to `warmup_steps` and after `last_local_step` (0 is none) are exact. With
-    `waits`, nothing is computed while a fragment is on its way.
+    Updates up to `warmup_steps` and after `last_local_step` (0 is none) are made together.
+    With `waits`, nothing is computed while a fragment is on its way.
     """
 
     exact: ClassVar[bool] = False
 
     local_steps: int = 8
-    fragments: int = 8
+    fragments: int = 64
     warmup_steps: int = 1000
     last_local_step: int = 0
     outer_rate: float = 1.0
@@ -59,7 +64,7 @@ class Diloco:
 
 
 def check_company(size: int) -> None:
-    """Raise an error if there is only one process."""
+    """Raise an error if there is only one process: nobody to agree with."""
     if size == 1:
         raise ConfigError(
             "diloco with one process is a no-op: there is nobody to agree with",
@@ -69,13 +74,16 @@ def check_company(size: int) -> None:
 
 
 class LocalReplica:
-    """A replica that has gradients of its own, or the sum over all, by the update's number."""
+    """A replica that has the gradients of its machine, or the sum over all, by the update."""
 
     def __init__(self, model: nn.Module, comm: Comm, settings: Diloco) -> None:
-        self.module, self._size = model, comm.world.size
-        self._together = DdpReplica(model, comm, settings.bucket_mb)
-        self._alone = SummedReplica(model, Solo(World(device=comm.world.device)))
-        self._rounds = Rounds(model, comm, settings)
+        self.module = model
+        self._rounds = rounds = Rounds(model, comm, settings)
+        self._together = DdpReplica(model, comm, settings.bucket_mb, rounds.send, rounds)
+        self._alone: Replica = self._together
+        # DDP makes its buckets anew once, and all have to take part: all use it, or nobody.
+        if not rounds.lines.tiered:
+            self._alone = SummedReplica(model, Solo(World(device=comm.world.device)))
 
     @property
     def memory(self) -> Memory:
@@ -85,11 +93,12 @@ class LocalReplica:
     def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
         if not self._rounds.local:
             return self._together.gradients(batches, loss_of, watch)
-        # The mean of what processes do is to be what they would do together: each takes its
-        # share of the loss for the whole.
-        size = self._size
-        whole = self._alone.gradients(batches, lambda m, b: loss_of(m, b) * size, watch)
-        return whole / size
+        # The mean of what processes do is to be what they would do together: each machine
+        # takes its share of the loss for the whole.
+        lines = self._rounds.lines
+        times = lines.size / lines.members
+        whole = self._alone.gradients(batches, lambda m, b: loss_of(m, b) * times, watch)
+        return whole / times
 
 
 class Rounds:
@@ -97,11 +106,10 @@ class Rounds:
 
     def __init__(self, model: nn.Module, comm: Comm, settings: Diloco) -> None:
         self._weights = {n: w for n, w in model.named_parameters() if w.requires_grad}
-        self._comm, self._settings = comm, settings
-        # A group has one line to each process, on which messages pass one after the other:
-        # on that of the others, each step's small ones would wait for the fragments.
-        group = dist.new_group(timeout=timedelta(seconds=settings.timeout_seconds))
-        self._messenger = Messenger(comm.world.size, settings.bits, group)
+        self._settings = settings
+        # On the lines that are there, each step's small messages would wait for fragments.
+        self.lines = lines_of(comm, settings.timeout_seconds, own=True)
+        self._packed = PackedSum(model, self.lines, settings.bits, comm.world.device)
         self._momenta: dict[str, Tensor] = {}
         self._outer: Outer | None = None
         self.local = False
@@ -111,42 +119,55 @@ class Rounds:
         """Return whether no process has moved by itself since all had the same weights."""
         return self._outer is None
 
+    def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+        """Return the sum to come of `bucket`: of this machine's, or packed of all processes."""
+        if not self.local:
+            return self._packed.send(bucket)
+        if self.lines.inside is None:
+            return already(bucket.buffer())
+        return sum_bucket(bucket, self.lines.inside)
+
     def begin(self, step: int, scale: float) -> None:
         self.local = self._settings.is_local(step)
+        self._packed.begin(step, scale)
         if self.local and self._outer is None:
-            self._outer = Outer(self._weights, self._momenta, self._messenger, self._settings)
+            self._packed.forget()  # it would be out of date when the closing updates come
+            self._outer = Outer(self._weights, self._momenta, self.lines, self._settings)
 
     def settle(self, step: int, watch: Stopwatch, *, moved: bool) -> None:
+        if not self.local:
+            self._packed.settle(step, watch, moved=moved)
         if self._outer is None:
             return
         with watch.time("exchange"):
             self._outer.take_turn(step - self._settings.warmup_steps)
 
-    def agree(self, others: Sequence[Tensor]) -> None:
+    def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
         """Take the mean of all weights, and of the `others` that follow from them."""
         if self._outer is None:
             return
         self._outer.close()
         self._momenta = self._outer.momenta()
         self._outer = None
-        weights = [weight.data for weight in self._weights.values()]
-        take_means(self._comm, [*weights, *others])
+        check_finite([weight.data for weight in self._weights.values()], "the mean of weights")
+        take_means(self.lines.sum, self.lines.size, others)
+        take_means(partial(self.lines.sum, rough=True), self.lines.size, rough)
 
     def is_last_apart(self, step: int) -> bool:
         return self.local and not self._settings.is_local(step + 1)
 
     def state(self) -> Kept:
-        return Kept(
-            shared={f"{n}/outer_momentum": tensor for n, tensor in self._momenta.items()}
-        )
+        shared = {f"{n}{MOMENTUM}": tensor for n, tensor in self._momenta.items()}
+        packed = Kept() if self.local else self._packed.state()
+        return Kept(own=packed.own, shared=shared)
 
     def load(self, kept: Kept) -> None:
         if self._outer is not None:
             self._outer.abandon()
         self._outer, self.local = None, False
-        suffix = "/outer_momentum"
+        self._packed.load(kept)
         self._momenta = {
-            name.removesuffix(suffix): tensor.to(self._weights[name.removesuffix(suffix)])
+            name.removesuffix(MOMENTUM): tensor.to(self._weights[name.removesuffix(MOMENTUM)])
             for name, tensor in kept.shared.items()
-            if name.endswith(suffix)
+            if name.endswith(MOMENTUM)
         }

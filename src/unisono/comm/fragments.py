@@ -13,6 +13,16 @@ class Slice:
     stop: int
 
 
+def fragment_count(local_steps: int, most: int) -> int:
+    """Return how many fragments take turns in `local_steps` updates, at most `most`.
+
+    At equal distances each has as long to travel as any other. Where that would leave only
+    few, large ones, distances differ by one update.
+    """
+    equal = max(n for n in range(1, min(local_steps, most) + 1) if local_steps % n == 0)
+    return equal if 2 * equal > min(local_steps, most) else min(local_steps, most)
+
+
 def fragments_of(sizes: Sequence[int], count: int) -> list[list[Slice]]:
     """Cut weights of `sizes` numbers into `count` fragments as equal as can be."""
     total = sum(sizes)

@@ -38,6 +38,11 @@ class LeftOvers:
         self._proposed: dict[int, _Piece] = {}
         self._spare: dict[int, Tensor] = {}
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left over, and nobody has asked for any yet."""
+        return not (self._loaded or self._pieces)
+
     def of(self, bucket: int, weights: Sequence[Tensor]) -> Tensor:
         """Return what the last update left of these weights, which make up `bucket`."""
         piece = self._pieces.get(bucket)

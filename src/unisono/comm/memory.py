@@ -25,7 +25,7 @@ class NeverApart:
     def is_last_apart(self, step: int) -> bool:
         return False
 
-    def agree(self, others: Sequence[Tensor]) -> None:
+    def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
         pass  # they do
 
 
@@ -49,11 +49,15 @@ SHARED = "shared"
 
 
 def collect(comm: Comm, kept: Kept) -> dict[str, Tensor]:
-    """Return on the leading process what all keep, each tensor under its owner's name."""
+    """Return on the leading process what all keep, each tensor under its owner's name.
+
+    Of `own` only the sum counts: what is all zeros need not be kept.
+    """
     found = {f"{SHARED}/{name}": tensor.cpu() for name, tensor in kept.shared.items()}
     for name, mine in kept.own.items():
         for rank, theirs in enumerate(comm.to_leader(mine)):
-            found[f"{rank}/{name}"] = theirs.cpu().contiguous()
+            if bool(theirs.any()):
+                found[f"{rank}/{name}"] = theirs.cpu().contiguous()
     return found
 
 

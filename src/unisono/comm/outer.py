@@ -1,19 +1,28 @@
 """The outer optimizer of DiLoCo: common weights that are moved by what processes did alone.
 
 A fragment of the weights is one row of n numbers. `anchor` is what all processes have in
-common of it, `here` this process's own at the moment of sending.
+common of it, `here` this process's own at the moment of sending. The processes of a machine
+move together: one of them sends for all, and what is left over of it is kept there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from unisono.comm.fragments import Slice, fragments_of, turn
-from unisono.comm.packing import padded
-from unisono.comm.rows import Messenger, Underway
+from unisono.comm.fragments import Slice, fragment_count, fragments_of, turn
+from unisono.comm.lines import Lines
+from unisono.comm.packing import Bits, padded
+from unisono.comm.rows import Messenger, Underway, packed_sum
+from unisono.errors import RunError
+
+FEW = 4
+NOT_FINITE_FIX = (
+    "start the same command again: it goes on from the last checkpoint; if it comes again, "
+    "start a new run with a lower learning rate and `train.clip_norm = 1.0`"
+)
 
 
 class OuterSettings(Protocol):
@@ -28,6 +37,8 @@ class OuterSettings(Protocol):
     @property
     def outer_momentum(self) -> float: ...
     @property
+    def bits(self) -> Bits: ...
+    @property
     def waits(self) -> bool: ...
 
 
@@ -35,7 +46,7 @@ class OuterSettings(Protocol):
 class _Fragment:
     slices: list[Slice]
     anchor: Tensor
-    left_over: Tensor  # filled up to whole blocks
+    left_over: Tensor  # filled up to whole blocks; zeros where another process sends
     momentum: Tensor | None
 
 
@@ -43,7 +54,7 @@ class _Fragment:
 class _Sent:
     fragment: _Fragment
     here: Tensor
-    underway: Underway
+    underway: Underway | None  # None where another process sends
 
 
 class Outer:
@@ -53,14 +64,15 @@ class Outer:
         self,
         weights: Mapping[str, Tensor],
         momenta: Mapping[str, Tensor],
-        messenger: Messenger,
+        lines: Lines,
         settings: OuterSettings,
     ) -> None:
-        self._weights, self._messenger, self._settings = weights, messenger, settings
+        self._weights, self._lines, self._settings = weights, lines, settings
+        self._messenger = Messenger(lines.parties, settings.bits, lines.between)
         self._sent: _Sent | None = None
         rows = [weight.detach() for weight in weights.values()]
         pasts = [momenta.get(n, torch.zeros_like(w)) for n, w in weights.items()]
-        count = min(settings.local_steps, settings.fragments)
+        count = fragment_count(settings.local_steps, settings.fragments)
         self._fragments = [
             _Fragment(
                 slices=slices,
@@ -84,15 +96,28 @@ class Outer:
 
     @torch.no_grad()
     def close(self) -> None:
-        """End what is under way; what was never sent goes back into this process's weights."""
+        """End what is under way, and give all the mean of their weights.
+
+        What was never sent is in it. Each says how far it is from the common weights: that
+        is little, and 16 bits say it well enough.
+        """
         self._land()
         for fragment in self._fragments:
-            for view, part in self._views(fragment, fragment.left_over):
-                view -= part
+            here = _row([weight.detach() for weight in self._weights.values()], fragment.slices)
+            moved = fragment.anchor - here + fragment.left_over[: len(here)]
+            mean = self._sum(moved) / self._lines.size
+            for view, part in self._views(fragment, fragment.anchor - mean):
+                view.copy_(part)
+
+    def _sum(self, moved: Tensor) -> Tensor:
+        # Packed numbers go to every party: of many, a plain sum sends no more.
+        if self._settings.bits == 32 or self._lines.parties > FEW:
+            return self._lines.sum(moved)
+        return packed_sum(self._lines, moved, 16)
 
     def abandon(self) -> None:
         """Wait for what is under way, and forget it."""
-        if self._sent is not None:
+        if self._sent is not None and self._sent.underway is not None:
             self._sent.underway.total()
         self._sent = None
 
@@ -108,25 +133,39 @@ class Outer:
 
     def _send(self, fragment: _Fragment) -> None:
         here = _row([weight.detach() for weight in self._weights.values()], fragment.slices)
-        wanted = fragment.left_over
-        wanted[: len(here)] += fragment.anchor - here
-        underway, fragment.left_over = self._messenger.send(wanted)
+        underway = None
+        if self._lines.leads:
+            moved = fragment.anchor - here
+            if self._lines.members > 1:  # each process counts as much as any other
+                moved *= self._lines.members
+            wanted = fragment.left_over
+            wanted[: len(here)] += moved
+            underway, fragment.left_over = self._messenger.send(wanted)
         self._sent = _Sent(fragment, here, underway)
 
     def _land(self) -> None:
         if self._sent is None:
             return
         fragment, here = self._sent.fragment, self._sent.here
-        mean = self._sent.underway.total()[: len(here)] / self._messenger.size
+        pull = self._pull(fragment, self._arrived(self._sent).div_(self._lines.size))
         self._sent = None
-        fragment.anchor = fragment.anchor - self._settings.outer_rate * self._pull(
-            fragment, mean
-        )
+        if self._settings.outer_rate != 1.0:
+            pull *= self._settings.outer_rate
+        fragment.anchor -= pull
         now = _row([weight.detach() for weight in self._weights.values()], fragment.slices)
         # Whoever has not moved since gets the common weights to the last bit.
-        moved_on = torch.where(now == here, fragment.anchor, fragment.anchor + (now - here))
-        for view, part in self._views(fragment, moved_on):
+        now.sub_(here).add_(fragment.anchor)
+        for view, part in self._views(fragment, now):
             view.copy_(part)
+
+    def _arrived(self, sent: _Sent) -> Tensor:
+        """Return the sum of what all processes moved, the same bits on all."""
+        total = torch.empty_like(sent.here)
+        if sent.underway is not None:
+            total = sent.underway.total()[: len(sent.here)]
+        self._lines.from_first(total)
+        check_finite([total], "what processes say of their weights")
+        return total
 
     def _pull(self, fragment: _Fragment, mean: Tensor) -> Tensor:
         """Return the direction of Nesterov's momentum."""
@@ -141,6 +180,17 @@ class Outer:
         pieces = _pieces(weights, fragment.slices)
         sizes = [piece.numel() for piece in pieces]
         return list(zip(pieces, row[: sum(sizes)].split(sizes), strict=True))
+
+
+def check_finite(tensors: Sequence[Tensor], what: str) -> None:
+    """Raise an error if any number is not finite: on all processes, if all have the same."""
+    # A sum is finite only if all are, and takes half the time of looking at each.
+    if not all(bool(tensor.sum().isfinite()) for tensor in tensors):
+        raise RunError(
+            f"{what} holds a number that is not finite",
+            where="the exchange of all processes (diloco)",
+            fix=NOT_FINITE_FIX,
+        )
 
 
 def _pieces(tensors: list[Tensor], slices: list[Slice]) -> list[Tensor]:

@@ -33,6 +33,26 @@ def packing_costs(comm: Comm) -> list[Packing]:
     return costs
 
 
+def outer_cost(comm: Comm) -> float:
+    """Return what DiLoCo's outer optimizer costs a number besides packing, as above."""
+    if not comm.world.device.startswith("cpu"):
+        return 0.0
+    anchor, now, mean = (torch.randn(NUMBERS) for _ in range(3))
+    mine = median(_outer_seconds(anchor, now, mean) for _ in range(REPEATS))
+    return max(row[0] for row in comm.gather([mine])) / NUMBERS
+
+
+def _outer_seconds(anchor: Tensor, now: Tensor, mean: Tensor) -> float:
+    """Go through the numbers as often as `Outer` does to send a fragment and to take it."""
+    began = time.perf_counter()
+    here = now.clone()
+    mean.add_(anchor - here).div_(2)
+    mean.sum().isfinite()
+    anchor.sub_(mean)
+    now.copy_(now.clone().sub_(here).add_(anchor))
+    return time.perf_counter() - began
+
+
 def _seconds(function: Callable[[Tensor, Bits], Tensor], numbers: Tensor, bits: Bits) -> float:
     began = time.perf_counter()
     function(numbers, bits)

@@ -17,7 +17,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
 )
 
 from unisono.comm.compressed import LEFT_OVER, left_overs_in
-from unisono.comm.ddp import DdpReplica, sum_bucket
+from unisono.comm.ddp import DdpReplica, already, sum_bucket
 from unisono.comm.laned import replica_alone
 from unisono.comm.left_overs import LeftOvers
 from unisono.comm.memory import NeverApart
@@ -58,6 +58,7 @@ class NarrowSum(NeverApart):
         self._before: dict[int, Tensor] = {}
 
     def begin(self, step: int, scale: float) -> None:
+        self._left_overs.settle(moved=False)  # of an exchange that nobody settled
         self._narrows, self._scale = step > self._warmup_steps, scale
         self._torch.iter = TURNED_ON
         self._before = {n: q.clone() for n, q in self._torch.q_memory_dict.items()}
@@ -98,7 +99,7 @@ class NarrowSum(NeverApart):
         dropped = self._left_overs.spare(number)
         torch.div(kept.error_dict.pop(number), self._scale, out=dropped[:count])
         self._left_overs.propose(number, dropped)
-        return _already(total)
+        return already(total)
 
     def _remember(self, p: dict[int, Tensor], q: dict[int, Tensor]) -> None:
         both = p.keys() & q.keys()
@@ -131,9 +132,3 @@ def _numbered(kept: Kept, prefix: str) -> dict[int, Tensor]:
         for name, tensor in kept.shared.items()
         if name.startswith(prefix)
     }
-
-
-def _already(total: Tensor) -> torch.futures.Future[Tensor]:
-    future: torch.futures.Future[Tensor] = torch.futures.Future()
-    future.set_result(total)
-    return future

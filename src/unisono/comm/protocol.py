@@ -113,10 +113,11 @@ class Memory(Protocol):
         """Return whether weights that went apart must be the same again after `step`."""
         ...
 
-    def agree(self, others: Sequence[Tensor]) -> None:
+    def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
         """Let all have the same weights, and of the `others` that follow from them.
 
-        This comes before anything looks at the weights: a validation, a checkpoint.
+        Of the `rough` ones three digits are enough. This comes before anything looks at the
+        weights: a validation, a checkpoint.
         """
         ...
 

@@ -7,7 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from unisono.comm.packing import Bits, add_unpacked, pack, unpack
+from unisono.comm.lines import Lines
+from unisono.comm.packing import Bits, add_unpacked, pack, padded, unpack
 
 
 def sum_of_rows(rows: Sequence[Tensor], bits: Bits) -> Tensor:
@@ -54,3 +55,14 @@ class Messenger:
         rows = [torch.empty_like(message) for _ in range(self.size)]
         work = dist.all_gather(rows, message, group=self.group, async_op=True)
         return Underway(work, rows, self.bits), values
+
+
+def packed_sum(lines: Lines, numbers: Tensor, bits: Bits) -> Tensor:
+    """Return the sum over all processes, of which each party sends its own packed in `bits`."""
+    total = numbers.new_zeros(padded(len(numbers)))
+    total[: len(numbers)] = numbers
+    lines.to_first(total)
+    if lines.leads:
+        total = Messenger(lines.parties, bits, lines.between).send(total)[0].total()
+    lines.from_first(total)
+    return total[: len(numbers)]

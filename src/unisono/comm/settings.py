@@ -4,11 +4,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
+USUAL_BUCKET_MB = 25.0  # torch's own
+
 
 class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The exchange of gradients between processes, and what is done when one is lost.
 
     Within `lost_after` a process that is dead, stopped or out of reach is named everywhere.
+    With 0 for `bucket_mb` "auto" chooses it, and the others take the usual one.
     """
 
     strategy: Literal["ddp", "all_reduce", "compressed", "powersgd", "diloco", "auto"] = "ddp"
@@ -19,7 +22,7 @@ class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outer_momentum: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 1000
     closing_steps: Annotated[int, msgspec.Meta(ge=0)] = 0
-    bucket_mb: Annotated[float, msgspec.Meta(gt=0)] = 25.0
+    bucket_mb: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     timeout: str = "5 min"
     start_timeout: str = "5 min"
     interface: str = ""

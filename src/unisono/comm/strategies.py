@@ -6,7 +6,7 @@ from unisono.comm.ddp import Ddp
 from unisono.comm.diloco import Diloco, check_company
 from unisono.comm.powersgd import PowerSgd
 from unisono.comm.protocol import Strategy
-from unisono.comm.settings import Sync
+from unisono.comm.settings import USUAL_BUCKET_MB, Sync
 from unisono.units import seconds_of
 
 STRATEGIES: dict[str, type[Strategy]] = {
@@ -20,11 +20,12 @@ STRATEGIES: dict[str, type[Strategy]] = {
 
 def strategy_of(sync: Sync, max_steps: int = 0) -> Strategy:
     """Return the strategy that the settings ask for; with 0 `max_steps` the end is open."""
+    bucket_mb, timeout = sync.bucket_mb or USUAL_BUCKET_MB, seconds_of(sync.timeout)
     made: dict[str, Strategy] = {
-        "ddp": Ddp(sync.bucket_mb),
+        "ddp": Ddp(bucket_mb),
         "all_reduce": AllReduce(),
-        "compressed": Compressed(sync.bits, sync.bucket_mb),
-        "powersgd": PowerSgd(sync.low_rank, sync.warmup_steps, sync.bucket_mb),
+        "compressed": Compressed(sync.bits, bucket_mb, timeout),
+        "powersgd": PowerSgd(sync.low_rank, sync.warmup_steps, bucket_mb),
         "diloco": Diloco(
             local_steps=sync.local_steps,
             warmup_steps=sync.warmup_steps,
@@ -32,8 +33,8 @@ def strategy_of(sync: Sync, max_steps: int = 0) -> Strategy:
             outer_rate=sync.outer_rate,
             outer_momentum=sync.outer_momentum,
             bits=sync.bits,
-            bucket_mb=sync.bucket_mb,
-            timeout_seconds=seconds_of(sync.timeout),
+            bucket_mb=bucket_mb,
+            timeout_seconds=timeout,
         ),
     }
     return made[sync.strategy]
@@ -45,8 +46,18 @@ def check_strategy(sync: Sync, size: int) -> None:
         check_company(size)
 
 
-def idle_strategy(sync: Sync, size: int) -> str:
-    """Return in words that the strategy changes nothing on `size` processes, or ""."""
-    if size > 1 or STRATEGIES[sync.strategy].exact:
+def idle_strategy(sync: Sync, size: int, local_size: int = 1) -> str:
+    """Return in words that the strategy spares nothing on `size` processes, or "".
+
+    `local_size` of them are on this machine.
+    """
+    if STRATEGIES[sync.strategy].exact:
         return ""
-    return f'with one process nothing is exchanged: strategy "{sync.strategy}" is a no-op'
+    if size == 1:
+        return f'with one process nothing is exchanged: strategy "{sync.strategy}" is a no-op'
+    if local_size == size:
+        return (
+            f'all processes are on one machine: strategy "{sync.strategy}" has no network to '
+            'spare; "ddp" is exact'
+        )
+    return ""

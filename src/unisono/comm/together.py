@@ -75,10 +75,12 @@ def check_same(comm: Comm, facts: Mapping[str, str]) -> None:
                 )
 
 
-def take_means(comm: Comm, tensors: Sequence[Tensor]) -> None:
-    """Put into each of `tensors`, which all processes have, its mean over them."""
+def take_means(
+    sum_of: Callable[[Tensor], Tensor], size: int, tensors: Sequence[Tensor]
+) -> None:
+    """Put into each of `tensors`, which all `size` processes have, its mean over them."""
     for group in _messages(tensors):
-        mean = comm.sum(torch.cat([tensor.flatten() for tensor in group])) / comm.world.size
+        mean = sum_of(torch.cat([tensor.flatten() for tensor in group])) / size
         parts = mean.split([tensor.numel() for tensor in group])
         for tensor, part in zip(group, parts, strict=True):
             tensor.copy_(part.view_as(tensor))

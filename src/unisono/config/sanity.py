@@ -158,9 +158,10 @@ def _check_sync(settings: Settings, where: str) -> None:
     sync, last = settings.sync, settings.train.max_steps
     closing = sync.closing_steps if sync.strategy == "diloco" else 0
     if sync.strategy in ("powersgd", "diloco") and last and sync.warmup_steps + closing >= last:
+        how = "exact" if sync.strategy == "powersgd" else "made together"
         raise ConfigError(
             f"`{sync.strategy}` would never begin: {sync.warmup_steps + closing} updates are "
-            f"exact, and the run ends after {last}",
+            f"{how}, and the run ends after {last}",
             where=f"{where} [sync] warmup_steps",
             fix=f'set `warmup_steps = {(last - closing) // 10}`, or `strategy = "ddp"`',
         )

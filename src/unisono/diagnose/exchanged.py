@@ -7,6 +7,7 @@ from unisono.diagnose.corpus_facts import corpus_facts
 from unisono.models.settings import TransformerSettings
 from unisono.models.size import matrix_shapes
 from unisono.physics.exchange import gathered, narrowed, packed_bytes
+from unisono.physics.machines import machines_of, parties
 from unisono.physics.ring import ring_bytes
 from unisono.units import amount_of_bytes
 
@@ -14,9 +15,10 @@ NARROW = "powersgd"
 
 
 def expected_bytes(case: Case) -> int:
-    """Return what each process sends, and receives, in one update; 0 if it is not known.
+    """Return what goes through each machine's card in one update, each way; 0 if unknown.
 
-    With the processes of a machine side by side in the ring, as many go through its card.
+    With the processes of a machine side by side in the ring, it is what each of them sends.
+    Packed numbers of a machine are sent by one of its processes.
     """
     if not case.run.last_starts:
         return ring_bytes(case.parameters, case.size)
@@ -28,7 +30,16 @@ def expected_bytes(case: Case) -> int:
     if start.bits == 32:
         return ring_bytes(case.parameters, case.size)
     message = packed_bytes(case.parameters, start.bits)
-    return round(gathered(message, case.size) / start.every)
+    return round(gathered(message, _parties(case)) / start.every)
+
+
+def _parties(case: Case) -> int:
+    starts = sorted(case.run.last_starts, key=lambda start: start.rank)
+    machines = machines_of(
+        [start.host for start in starts], [start.local_rank for start in starts]
+    )
+    # Who left no record was there all the same.
+    return case.size if len(machines) == 1 else parties(machines)
 
 
 def arithmetic(case: Case) -> str:
@@ -44,8 +55,9 @@ def arithmetic(case: Case) -> str:
         )
     every = f" / {start.every} updates" if start.every > 1 else ""
     return (
-        f"({ranks} − 1) · {start.bits} bits and a factor for 256 · {case.parameters:,} "
-        f"parameters{every} = {total} an update, each way ({start.strategy})"
+        f"({_parties(case)} − 1) · {start.bits} bits and a factor for 256 · "
+        f"{case.parameters:,} parameters{every} = {total} an update, each way "
+        f"({start.strategy})"
     )
 
 

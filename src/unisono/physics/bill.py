@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from unisono.physics.step import Step
 
 SECONDS_PER_HOUR = 3600
-HIDDEN = 0.05  # waiting less than this is hardly worth a change
+HIDDEN = 0.04  # losing less than this is hardly worth a change
 MUCH = 0.30  # of the time spent waiting for the network: too much to pay for
 
 
@@ -54,7 +54,10 @@ def why_not(machines: int, speedup: float, waiting: float) -> str:
     return ""
 
 
-def least_drastic(waits: Sequence[float], speeds: Sequence[float]) -> int:
-    """Return which of the ways, the exact one first, hides its waiting; or the fastest."""
-    hidden = [number for number, waiting in enumerate(waits) if waiting < HIDDEN]
+def least_drastic(losses: Sequence[float], speeds: Sequence[float]) -> int:
+    """Return which of the ways, the exact one first, loses next to nothing; or the fastest.
+
+    Losses are shares of the time.
+    """
+    hidden = [number for number, loss in enumerate(losses) if loss < HIDDEN]
     return hidden[0] if hidden else max(range(len(speeds)), key=speeds.__getitem__)

@@ -1,15 +1,21 @@
 """Machines with devices in them, and what an update costs on all of them together."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from unisono.physics.exchange import Exchange, flat_ring, gathered, packed_bytes
 from unisono.physics.link import Link
+from unisono.physics.measured import Gradient
+from unisono.physics.pipeline import USUAL_BUCKET_MB
 from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
 from unisono.physics.step import Step, Work, step_of
 
 INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
+# A link that a rare exchange keeps busy all the time is late as soon as anything else is sent.
+BUSY = 0.7
+MOST_FRAGMENTS = 64
 Bits = Literal[4, 8, 16]
 
 
@@ -27,6 +33,11 @@ class Cluster:
         """Return the number of processes."""
         return self.nodes * self.workers
 
+    @property
+    def parties(self) -> int:
+        """Return how many speak in an exchange of packed numbers: one for each machine."""
+        return self.nodes if self.nodes > 1 else self.workers
+
     def alone(self) -> "Cluster":
         """Return one machine of these."""
         return Cluster(1, self.workers, self.link, self.inside)
@@ -42,17 +53,43 @@ def exact_exchange(parameters: int, cluster: Cluster) -> Exchange:
 
 def packed_exchange(parameters: int, cluster: Cluster, bits: Bits) -> Exchange:
     """Return every gradient in fewer bits; what rounding drops is added to the next one."""
-    count = gathered(packed_bytes(parameters, bits), cluster.ranks)
-    return Exchange(f"{bits}-bit", count, exact=False, bits=bits)
+    count = gathered(packed_bytes(parameters, bits), cluster.parties)
+    inside = _within(parameters, cluster)
+    return Exchange(f"{bits}-bit", count, exact=False, bits=bits, inside_bytes=inside)
 
 
 def rare_exchange(parameters: int, cluster: Cluster, work: Work, bits: Bits = 4) -> Exchange:
     """Return an exchange behind the computing, after as few updates as hide it."""
-    count = gathered(packed_bytes(parameters, bits), cluster.ranks)
-    seconds = cluster.link.seconds(count, cluster.ranks - 1)
-    every = max(1, math.ceil(seconds / work.seconds))
-    name = f"diloco, every {every}"
-    return Exchange(name, count, every=every, behind=True, exact=False, bits=bits)
+    count = gathered(packed_bytes(parameters, bits), cluster.parties)
+    seconds = cluster.link.seconds(count, cluster.parties - 1)
+    every = max(1, math.ceil(seconds / BUSY / work.seconds))
+    while not _divides(every):
+        every += 1
+    return local_exchange(parameters, cluster, every, bits)
+
+
+def _divides(every: int) -> bool:
+    """Whether many fragments can take turns in so many updates, at equal distances."""
+    many = range(MOST_FRAGMENTS // 2 + 1, MOST_FRAGMENTS + 1)
+    return every <= MOST_FRAGMENTS or any(every % count == 0 for count in many)
+
+
+def local_exchange(parameters: int, cluster: Cluster, every: int, bits: int) -> Exchange:
+    """Return an exchange behind the computing of `every` updates that machines make alone."""
+    return Exchange(
+        f"diloco, every {every}",
+        gathered(packed_bytes(parameters, bits), cluster.parties),
+        every=every,
+        behind=True,
+        exact=False,
+        bits=bits,
+        inside_bytes=_within(parameters, cluster),
+    )
+
+
+def _within(parameters: int, cluster: Cluster) -> float:
+    """Return what a process passes on for the sum of its machine, and to get that of all."""
+    return ring_bytes(parameters, cluster.workers) if cluster.nodes > 1 else 0.0
 
 
 def step_on(
@@ -61,19 +98,24 @@ def step_on(
     exchange: Exchange,
     parameters: int,
     *,
-    bucket_mb: float = 25.0,
+    bucket_mb: float = USUAL_BUCKET_MB,
+    gradients: Sequence[Gradient] = (),
 ) -> Step:
-    """Return an update of `work` on every process of `cluster`.
+    """Return an update of `work` on every process of `cluster`; see `step_of`.
 
     The slowest link decides: what passes inside a machine meanwhile is hidden behind what
     passes between machines, unless there is only one.
     """
     link = cluster.link if cluster.nodes > 1 else cluster.inside
-    others = cluster.ranks - 1
-    hops = 2 * others if exchange.exact else others
-    size = parameters * BYTES_PER_FLOAT32
+    hops = 2 * (cluster.ranks - 1) if exchange.exact else cluster.parties - 1
     return step_of(
-        work, exchange, link, gradient_bytes=size, bucket_mb=bucket_mb, hops=max(1, hops)
+        work,
+        exchange,
+        link,
+        gradient_bytes=parameters * BYTES_PER_FLOAT32,
+        bucket_mb=bucket_mb,
+        hops=max(1, hops),
+        gradients=gradients,
     )
 
 

@@ -5,23 +5,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from unisono.physics.bill import SECONDS_PER_HOUR, least_drastic, why_not
-from unisono.physics.cluster import Cluster, choices, exact_exchange, step_on
-from unisono.physics.exchange import Exchange
+from unisono.physics.bill import HIDDEN, SECONDS_PER_HOUR, least_drastic, why_not
+from unisono.physics.cluster import Cluster, choices, exact_exchange, local_exchange
+from unisono.physics.exchange import Exchange, meeting_bytes
 from unisono.physics.link import Link
-from unisono.physics.measured import Job, Measured, Process, Update
-from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
+from unisono.physics.measured import Job, Measured
+from unisono.physics.notes import notes_of
+from unisono.physics.pipeline import USUAL_BUCKET_MB
+from unisono.physics.rounds import Round, best_bucket, middle_of, rounds_of, step_in
 from unisono.physics.step import Step, Work
 
 # What the physics leaves out, as a share of a step, besides what the rounds differ by.
 LEFT_OUT = 0.04
 NINETY = 1.645  # standard deviations that hold 90 % of a normal distribution
 SIGMA = 1.4826  # of a normal distribution, in median deviations
-FADED = 0.8  # a stream whose rate ends below this share of its beginning has used up credit
-AUTO, NOT_OVERLAPPED = "auto", "all_reduce"  # as `sync.strategy` calls them
-FULL = 0.9  # of the memory
-UNEVEN = 0.7  # a direction this much slower than the other is worth telling
-SLOWER = 1.15  # a machine that takes this much longer than the fastest
+AUTO, NOT_OVERLAPPED, RARE = "auto", "all_reduce", "diloco"  # as `sync.strategy` calls them
+WORTH_A_NOTE = 0.03
+FREE_TOLL = 2.5e-9  # seconds of a processor for each byte that it sends over a fast network
+WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,8 @@ class Way:
     hours: float
     money: float
     speedup: float
+    bucket_mb: float = USUAL_BUCKET_MB
     stop: str = ""
-
-
-@dataclass(frozen=True)
-class Round:
-    """One turn of the probes: the work of the slowest process, and the link as it was."""
-
-    work: Work
-    link: Link
-    toll: float  # seconds of the processor for each byte on the wire, if it also computes
 
 
 @dataclass(frozen=True)
@@ -78,20 +71,21 @@ class Forecast:
 def forecast(measured: Measured, price: float = 0.0) -> Forecast:
     """Return what the run will take; `price` is that of a machine's hour."""
     rounds = rounds_of(measured)
-    work = _middle([one.work for one in rounds])
+    work = middle_of(rounds).work
     link = Link(median(one.link.bytes_per_second for one in rounds), rounds[0].link.latency)
+    # An exchange has to be over when the next begins, also when an update was a short one.
+    quickest = min((one.work for one in rounds), key=lambda work: work.seconds)
     cluster = Cluster(measured.machines, measured.workers, link)
     size = measured.job.parameters
     alone = _way(measured, rounds, 1, exact_exchange(size, cluster.alone()), price)
     ways = [
         _way(measured, rounds, cluster.nodes, exchange, price, alone)
-        for exchange in _exchanges(measured, cluster, work)
+        for exchange in _exchanges(measured, cluster, quickest)
     ]
-    advised = _advised(ways, alone)
+    ways[-1] = _rarer(measured, rounds, cluster, ways, alone, price)
     chosen = next((way for way in ways if _is_configured(way, measured.job)), ways[0])
     if measured.job.strategy == AUTO:
-        # DiLoCo changes the course of training: it is for those who ask for it.
-        chosen = _least_drastic([way for way in ways if not way.exchange.behind])
+        chosen = _least_drastic(ways, rounds)
     return Forecast(
         measured=measured,
         work=work,
@@ -99,48 +93,41 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
         ways=tuple(ways),
         alone=alone,
         chosen=chosen,
-        advised=advised,
-        notes=tuple(_notes(measured)),
+        advised=_advised(ways, rounds, alone),
+        notes=(*notes_of(measured), *_about_buckets(measured, rounds, chosen)),
     )
 
 
 def _exchanges(measured: Measured, cluster: Cluster, work: Work) -> list[Exchange]:
-    exact, *others = choices(measured.job.parameters, cluster, work)
-    if measured.job.strategy == NOT_OVERLAPPED:
+    job = measured.job
+    exact, *others = choices(job.parameters, cluster, work)
+    if job.strategy == NOT_OVERLAPPED:
         exact = replace(exact, name=NOT_OVERLAPPED, overlaps=False)
+    if job.strategy == RARE and cluster.nodes > 1:
+        asked = local_exchange(job.parameters, cluster, job.local_steps, job.bits)
+        others += [asked] if asked not in others else []
     return [exact, *others]
 
 
-def rounds_of(measured: Measured) -> list[Round]:
-    """Return the turns of the probes, of all processes together."""
-    processes = measured.processes
-    count = min(len(process.updates) for process in processes)
-    return [_round(measured, processes, number) for number in range(count)]
+def _bucket_for(
+    measured: Measured, rounds: Sequence[Round], machines: int, exchange: Exchange
+) -> float:
+    """Return the size of buckets: as it is set, or with "auto" the best, or the usual."""
+    if measured.job.bucket_mb or measured.job.strategy != AUTO:
+        return measured.job.bucket_mb or USUAL_BUCKET_MB
+    return best_bucket(measured, rounds, machines, exchange)
 
 
-def _round(measured: Measured, processes: Sequence[Process], number: int) -> Round:
-    slowest = max((p.updates[number] for p in processes), key=_computing)
-    work = Work(
-        slowest.forward,
-        slowest.backward,
-        slowest.optimizer,
-        slowest.other,
-        tail=measured.job.tail,
-    )
-    sums = [p.sums[number] for p in processes]
-    ranks = len(processes)
-    hops = max(1, 2 * (ranks - 1))
-    # All begin together; whoever took longest also waited for somebody.
-    seconds = max(1e-9, min(one.seconds for one in sums) - measured.latency)
-    count = ring_bytes(sums[0].bytes // BYTES_PER_FLOAT32, ranks)
-    link = Link(max(1.0, count / seconds), measured.latency / hops)
-    busy = max(one.processor_seconds for one in sums) / max(1, count)
-    computes = all(process.device == "cpu" for process in processes)
-    return Round(work, link, busy if computes and ranks > 1 else 0.0)
-
-
-def _computing(update: Update) -> float:
-    return update.forward + update.backward + update.optimizer
+def _about_buckets(measured: Measured, rounds: Sequence[Round], chosen: Way) -> list[str]:
+    """Return that other buckets would do better, unless somebody wants these."""
+    if measured.job.bucket_mb or measured.job.strategy == AUTO or chosen.machines == 1:
+        return []
+    better = best_bucket(measured, rounds, chosen.machines, chosen.exchange)
+    steps = [step_in(measured, one, chosen.machines, chosen.exchange, better) for one in rounds]
+    gain = 1 - median(step.seconds for step in steps) / chosen.seconds.middle
+    if gain < WORTH_A_NOTE:
+        return []
+    return [f"with `sync.bucket_mb = {better:g}` a step would be {gain:.0%} shorter"]
 
 
 def _way(
@@ -152,9 +139,13 @@ def _way(
     alone: Way | None = None,
 ) -> Way:
     """Return one way, compared with one machine `alone`."""
-    steps = [_step(measured, one, machines, exchange) for one in rounds]
+    bucket_mb = _bucket_for(measured, rounds, machines, exchange)
+    steps = [step_in(measured, one, machines, exchange, bucket_mb) for one in rounds]
     step = sorted(steps, key=lambda one: one.seconds)[len(steps) // 2]
-    hours = _run_seconds(measured, machines, step.seconds) / SECONDS_PER_HOUR
+    seconds = _run_seconds(measured, machines, step.seconds)
+    if exchange.behind:
+        seconds += _meeting_seconds(measured, rounds)
+    hours = seconds / SECONDS_PER_HOUR
     speedup = alone.step.seconds / step.seconds if alone else 1.0
     return Way(
         machines=machines,
@@ -164,44 +155,9 @@ def _way(
         hours=hours,
         money=hours * machines * price,
         speedup=speedup,
+        bucket_mb=bucket_mb,
         stop=why_not(machines, speedup, step.waiting),
     )
-
-
-def _step(measured: Measured, one: Round, machines: int, exchange: Exchange) -> Step:
-    more = measured.machines / machines
-    work = replace(
-        one.work,
-        forward=one.work.forward * more,
-        backward=one.work.backward * more,
-        tail=one.work.tail / more,
-    )
-    if exchange.card_bytes:
-        work = _taxed(work, _toll(measured, one, machines, exchange) / exchange.every)
-    cluster = Cluster(machines, measured.workers, one.link)
-    if measured.machines == 1:
-        cluster = replace(cluster, inside=one.link)  # it is what was measured
-    return step_on(
-        cluster, work, exchange, measured.job.parameters, bucket_mb=measured.job.bucket_mb
-    )
-
-
-def _toll(measured: Measured, one: Round, machines: int, exchange: Exchange) -> float:
-    """Return the seconds an exchange takes of the processor, if it is the one that computes."""
-    if not one.toll:
-        return 0.0
-    ranks = machines * measured.workers
-    packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
-    # One is unpacked right away, to see what rounding dropped.
-    each = packing.pack + (ranks + 1) * packing.unpack if packing else 0.0
-    return one.toll * exchange.card_bytes + each * measured.job.parameters
-
-
-def _taxed(work: Work, seconds: float) -> Work:
-    """Return work on a processor that also does the exchange, beside the backward pass."""
-    longer = work.backward + seconds
-    tail = (work.backward * work.tail + seconds) / longer if longer > 0 else 1.0
-    return replace(work, backward=longer, tail=tail)
 
 
 def _run_seconds(measured: Measured, machines: int, step: float) -> float:
@@ -210,22 +166,70 @@ def _run_seconds(measured: Measured, machines: int, step: float) -> float:
     return job.updates * step + evaluations + job.checkpoints * measured.checkpoint_seconds
 
 
+def _meeting_seconds(measured: Measured, rounds: Sequence[Round]) -> float:
+    """Return how long a run waits in all until machines that went apart have the same."""
+    job, link = measured.job, middle_of(rounds).link
+    each = link.seconds(meeting_bytes(job.parameters, measured.machines))
+    same = job.evaluations == job.checkpoints  # then they are at the same updates
+    return (job.evaluations + (0 if same else job.checkpoints)) * each
+
+
 def _is_configured(way: Way, job: Job) -> bool:
     exchange = way.exchange
     if exchange.strategy == "compressed":
         return job.strategy == "compressed" and exchange.bits == job.bits
+    if exchange.behind:
+        wanted = job.local_steps, job.bits
+        return job.strategy == RARE and wanted == (exchange.every, exchange.bits)
     return exchange.strategy == job.strategy
 
 
-def _advised(ways: Sequence[Way], alone: Way) -> Way:
+def _advised(ways: Sequence[Way], rounds: Sequence[Round], alone: Way) -> Way:
     """Return the best way on all machines, or one machine if that is faster."""
-    best = _least_drastic(ways)
+    best = _least_drastic(ways, rounds)
     return best if best.speedup > alone.speedup or best.machines == 1 else alone
 
 
-def _least_drastic(ways: Sequence[Way]) -> Way:
-    waits = [way.step.waiting for way in ways]
-    return ways[least_drastic(waits, [way.speedup for way in ways])]
+def _rarer(
+    measured: Measured,
+    rounds: Sequence[Round],
+    cluster: Cluster,
+    ways: Sequence[Way],
+    alone: Way,
+    price: float,
+) -> Way:
+    """Return the rarest of the ways, rarer still until packing costs little, if that helps.
+
+    Not if it is what somebody asked for.
+    """
+    way, job = ways[-1], measured.job
+    if job.strategy == RARE or not way.exchange.behind:
+        return way
+    while _losses([*ways, way], rounds)[-1] >= HIDDEN:
+        twice = local_exchange(
+            job.parameters, cluster, 2 * way.exchange.every, way.exchange.bits
+        )
+        rarer = _way(measured, rounds, cluster.nodes, twice, price, alone)
+        if rarer.step.seconds > (1 - WORTH_A_STEP) * way.step.seconds:
+            break
+        way = rarer
+    return way
+
+
+def _losses(ways: Sequence[Way], rounds: Sequence[Round]) -> list[float]:
+    """Return the share of the time that each way loses to the network and to packing.
+
+    Compared with an exact exchange over a network without a limit, or with the fastest way.
+    """
+    one = middle_of(rounds)
+    # Over a slow network a byte takes more of the processor than it would over a fast one.
+    free = one.work.seconds + min(one.toll, FREE_TOLL) * ways[0].exchange.card_bytes
+    ideal = min(free, *(way.step.seconds for way in ways))
+    return [1 - ideal / way.step.seconds if way.step.seconds > 0 else 0.0 for way in ways]
+
+
+def _least_drastic(ways: Sequence[Way], rounds: Sequence[Round]) -> Way:
+    return ways[least_drastic(_losses(ways, rounds), [way.speedup for way in ways])]
 
 
 def _interval(values: Sequence[float]) -> Interval:
@@ -233,60 +237,3 @@ def _interval(values: Sequence[float]) -> Interval:
     spread = SIGMA * median(abs(value - middle) for value in values)
     half = math.hypot(LEFT_OUT * middle, NINETY * spread * math.sqrt(1 + 1 / len(values)))
     return Interval(max(0.0, middle - half), middle, middle + half)
-
-
-def _middle(works: Sequence[Work]) -> Work:
-    """Return the work of the round in the middle."""
-    return sorted(works, key=lambda work: work.seconds)[len(works) // 2]
-
-
-def _notes(measured: Measured) -> list[str]:
-    """Return what a person should know besides the figures."""
-    return [*_about_links(measured), *_about_machines(measured)]
-
-
-def _about_links(measured: Measured) -> list[str]:
-    notes = []
-    rates = {(pair.sender, pair.receiver): pair.rate for pair in measured.pairs}
-    for (sender, receiver), rate in rates.items():
-        if rate < UNEVEN * rates.get((receiver, sender), rate):
-            there, back = measured.machine(sender), measured.machine(receiver)
-            ratio = rate / rates[receiver, sender]
-            notes.append(f"{there} sends to {back} at {ratio:.0%} of the rate back")
-    third = len(measured.pulses) // 3
-    if third:
-        first, last = median(measured.pulses[:third]), median(measured.pulses[-third:])
-        if last < FADED * first:
-            notes.append(
-                f"the network's rate fell from {first * 8e-6:,.0f} to {last * 8e-6:,.0f} "
-                "Mbit/s within seconds: burst credit; the lower rate is what lasts"
-            )
-    return notes
-
-
-def _about_machines(measured: Measured) -> list[str]:
-    notes = []
-    times = {p.rank: median(_computing(u) for u in p.updates) for p in measured.processes}
-    fastest = min(times.values())
-    for process in measured.processes:
-        if times[process.rank] > SLOWER * fastest:
-            notes.append(
-                f"rank {process.rank} on {process.host} takes "
-                f"{times[process.rank] / fastest:.2f} times as long as the fastest"
-            )
-        shared = measured.workers if process.device == "cpu" else 1
-        used = process.peak_bytes * shared / process.memory_bytes
-        if used > FULL:
-            notes.append(
-                f"the memory of {process.host} is nearly full: {used:.0%}; lower "
-                "`batching.tokens_per_micro_batch`"
-            )
-    if measured.checkpoint_bytes and any(
-        p.rank == 0 and p.free_disk_bytes < 4 * measured.checkpoint_bytes
-        for p in measured.processes
-    ):
-        notes.append("the disk of the run has no room for four checkpoints")
-    work = median(_computing(update) for p in measured.processes for update in p.updates)
-    if measured.loader_seconds > work:
-        notes.append("the data are prepared more slowly than they are learnt from")
-    return notes

@@ -15,6 +15,11 @@ class Update(msgspec.Struct, frozen=True):
     other: float = 0.0
 
 
+def computing_of(update: Update) -> float:
+    """Return what of an update is computing."""
+    return update.forward + update.backward + update.optimizer
+
+
 class Sum(msgspec.Struct, frozen=True):
     """One sum over all processes: its bytes, its seconds, and what it took of the processor."""
 
@@ -29,6 +34,16 @@ class Packing(msgspec.Struct, frozen=True):
     bits: int
     pack: float
     unpack: float
+
+
+class Gradient(msgspec.Struct, frozen=True):
+    """One weight's gradient: its bytes, and after what share of the backward pass it is final.
+
+    They are listed in the order in which they become so.
+    """
+
+    bytes: int
+    ready: float
 
 
 class OneWay(msgspec.Struct, frozen=True):
@@ -61,7 +76,8 @@ class Job(msgspec.Struct, frozen=True):
     """What is to be done: sizes, counts, and how much of the backward pass can hide anything.
 
     `updates` is 0 if nothing limits the run by number. `tail` is the share of the backward
-    pass during which gradients become final: that of the last micro-batch.
+    pass during which gradients become final: that of the last micro-batch. `bucket_mb` is 0
+    if it is not set.
     """
 
     parameters: int
@@ -71,13 +87,20 @@ class Job(msgspec.Struct, frozen=True):
     evaluations: int
     checkpoints: int
     tail: float = 1.0
-    bucket_mb: float = 25.0
+    bucket_mb: float = 0.0
     strategy: str = "ddp"
     bits: int = 32
+    local_steps: int = 1
+    gradients: tuple[Gradient, ...] = ()
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """Everything the probes found, the same on every process."""
+    """Everything the probes found, the same on every process.
+
+    `evaluation_seconds` are those of a whole validation; `translation_seconds` are those of
+    them in which text is translated for BLEU and for reading. `outer_seconds` are what DiLoCo
+    takes of a processor for each number besides packing.
+    """
 
     job: Job
     processes: tuple[Process, ...]
@@ -85,8 +108,10 @@ class Measured(msgspec.Struct, frozen=True):
     pulses: tuple[float, ...] = ()
     latency: float = 0.0
     packings: tuple[Packing, ...] = ()
+    outer_seconds: float = 0.0
     loader_seconds: float = 0.0
     evaluation_seconds: float = 0.0
+    translation_seconds: float = 0.0
     checkpoint_seconds: float = 0.0
     checkpoint_bytes: int = 0
     seconds: float = 0.0

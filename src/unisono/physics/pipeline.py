@@ -8,7 +8,9 @@ ends is what a step waits for.
 from collections.abc import Sequence
 
 from unisono.physics.link import Link
+from unisono.physics.measured import Gradient
 
+USUAL_BUCKET_MB = 25.0  # torch's own
 FIRST_BUCKET = 1 << 20  # torch's first bucket is small, so that sending starts early
 MEGABYTE = 1 << 20
 
@@ -32,6 +34,28 @@ def ready_times(sizes: Sequence[int], backward: float) -> list[float]:
         done += size
         times.append(backward * done / whole)
     return times
+
+
+def filled(
+    gradients: Sequence[Gradient], bucket_mb: float, backward: float
+) -> tuple[list[int], list[float]]:
+    """Return size of each bucket and when it is full, from when each gradient was seen ready.
+
+    A gradient is never cut: a large one that comes last, as that of the words does, is what
+    a step waits for, however small the buckets.
+    """
+    limit = max(1, int(bucket_mb * MEGABYTE))
+    sizes: list[int] = []
+    times: list[float] = []
+    size = 0
+    for number, gradient in enumerate(gradients, start=1):
+        size += gradient.bytes
+        full = size >= (min(FIRST_BUCKET, limit) if not sizes else limit)
+        if full or number == len(gradients):
+            sizes.append(size)
+            times.append(backward * gradient.ready)
+            size = 0
+    return sizes, times
 
 
 def end_of_exchange(

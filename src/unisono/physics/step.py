@@ -1,10 +1,18 @@
 """What one update costs: computing, and what of the exchange is left to wait for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
-from unisono.physics.pipeline import buckets_of, end_of_exchange, ready_times
+from unisono.physics.measured import Gradient
+from unisono.physics.pipeline import (
+    USUAL_BUCKET_MB,
+    buckets_of,
+    end_of_exchange,
+    filled,
+    ready_times,
+)
 
 
 @dataclass(frozen=True)
@@ -49,10 +57,14 @@ def step_of(
     link: Link,
     *,
     gradient_bytes: int,
-    bucket_mb: float = 25.0,
+    bucket_mb: float = USUAL_BUCKET_MB,
     hops: int = 1,
+    gradients: Sequence[Gradient] = (),
 ) -> Step:
-    """Return what an update costs; `hops` messages follow each other in one exchange."""
+    """Return what an update costs; `hops` messages follow each other in one exchange.
+
+    Where nobody has seen when which of the `gradients` is ready, they come evenly.
+    """
     if exchange.card_bytes <= 0:
         return Step(work.seconds, work.seconds, 0.0, 0.0)
     alone = link.seconds(exchange.card_bytes, hops)
@@ -60,10 +72,12 @@ def step_of(
         late = max(0.0, alone - exchange.every * work.seconds)
         exposed, wire = late / exchange.every, alone / exchange.every
     elif exchange.overlaps and exchange.every == 1:
-        sizes = buckets_of(gradient_bytes, bucket_mb)
-        share = exchange.card_bytes / gradient_bytes
         window = work.backward * work.tail
+        sizes = buckets_of(gradient_bytes, bucket_mb)
         ready = ready_times(sizes, window)
+        if gradients:
+            sizes, ready = filled(gradients, bucket_mb, window)
+        share = exchange.card_bytes / sum(sizes)
         end = end_of_exchange(ready, [size * share for size in sizes], link, hops)
         wire = sum(link.seconds(size * share, hops) for size in sizes)
         exposed = end - window

@@ -156,18 +156,33 @@ class Warned(Event, frozen=True, kw_only=True, tag="warned"):
 
 
 class Chose(Event, frozen=True, kw_only=True, tag="chose"):
-    """How gradients are exchanged was chosen by the run itself (`sync.strategy = "auto"`)."""
+    """How gradients are exchanged was chosen by the run itself (`sync.strategy = "auto"`).
+
+    Weights are agreed on once in `every` updates (diloco); `bucket_mb` is 0 where a version
+    chose that did not choose it.
+    """
 
     step: int
     strategy: str
     bits: int
     reason: str
+    every: int = 1
+    bucket_mb: float = 0.0
 
     @property
     def message(self) -> str:
         """Return what was chosen, in a sentence."""
-        bits = f" in {self.bits} bits" if self.strategy == "compressed" else ""
-        return f"gradients are exchanged by {self.strategy}{bits}: {self.reason}"
+        bits = f" in {self.bits} bits" if self.bits < 32 else ""
+        buckets = f", {self.bucket_mb:g} MB at a time" if self.bucket_mb else ""
+        what = f"gradients are exchanged by {self.strategy}{bits}{buckets}"
+        if self.strategy == "diloco":
+            what = f"weights are agreed on by diloco{bits}, {how_often(self.every)}"
+        return f"{what}: {self.reason}"
+
+
+def how_often(every: int) -> str:
+    """Write what happens once in so many updates."""
+    return "after every update" if every == 1 else f"once in {every} updates"
 
 
 class RolledBack(Event, frozen=True, kw_only=True, tag="rolled_back"):

@@ -6,12 +6,14 @@ import msgspec
 
 from unisono import atomic
 from unisono.comm.protocol import Comm
+from unisono.comm.settings import USUAL_BUCKET_MB
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
 from unisono.errors import DataError
 from unisono.physics.forecast import AUTO, Forecast, Way, forecast
+from unisono.records.events import how_often
 from unisono.records.layout import RunDirectory
 from unisono.train.rehearsal import rehearse
 
@@ -20,6 +22,9 @@ PRICES = {
     "ddp": "updates are exact",
     "compressed": "each gradient is rounded to {bits} bits a number, and what rounding drops "
     "is added to the next",
+    "diloco": "each machine makes updates of its own, and all agree on the weights {often}, in "
+    "{bits} bits a number: training takes another course than with exact gradients, the more "
+    "so the rarer they agree",
 }
 
 
@@ -29,6 +34,8 @@ class Choice(msgspec.Struct, frozen=True):
     strategy: str
     bits: int
     reason: str
+    every: int = 1
+    bucket_mb: float = USUAL_BUCKET_MB
     format: int = 1
 
 
@@ -47,7 +54,11 @@ def settle(
         choice = msgspec.json.decode(told, type=Choice)
         return _with(settings, choice), choice
     tell("measuring computing and network, to choose how to exchange gradients")
-    choice = choose(forecast(rehearse(comm, settings, corpus, SECONDS, whole=False)))
+    found = forecast(rehearse(comm, settings, corpus, SECONDS, whole=False))
+    for note in found.notes if comm.world.leads else ():
+        tell(note)
+    told = comm.gather_bytes(msgspec.json.encode(choose(found)))[0]
+    choice = msgspec.json.decode(told, type=Choice)
     all_or_none(comm, lambda: _record(comm, settings, choice))
     return _with(settings, choice), choice
 
@@ -55,14 +66,19 @@ def settle(
 def choose(found: Forecast) -> Choice:
     """Return what the forecast for "auto" came to, and why."""
     exact, way = found.ways[0], found.chosen
-    name, bits = way.exchange.strategy, way.exchange.bits
-    reason = f"{_would(exact)} with exact gradients"
-    if way.exchange != exact.exchange:
-        reason += f", {_would(way)} with {way.exchange.name} ones"
-    reason += f"; {PRICES[name].format(bits=bits)}"
+    exchange, reason = way.exchange, f"{_would(exact)} with exact gradients"
+    if exchange.behind:
+        packed = [one for one in found.ways if one.exchange.strategy == "compressed"]
+        best = min(packed, key=lambda one: one.step.seconds)
+        reason += f", {_would(best)} with {best.exchange.name} ones"
+        reason += f", {way.step.waiting:.0%} like this"
+    elif exchange != exact.exchange:
+        reason += f", {_would(way)} with {exchange.name} ones"
+    price = PRICES[exchange.strategy]
+    reason += f"; {price.format(bits=exchange.bits, often=how_often(exchange.every))}"
     if way.speedup <= 1:
         reason += "; one machine alone would be faster"
-    return Choice(name, bits, reason)
+    return Choice(exchange.strategy, exchange.bits, reason, exchange.every, way.bucket_mb)
 
 
 def _would(way: Way) -> str:
@@ -70,13 +86,18 @@ def _would(way: Way) -> str:
 
 
 def _with(settings: Settings, choice: Choice) -> Settings:
-    bits = choice.bits if choice.strategy == "compressed" else settings.sync.bits
-    sync = msgspec.structs.replace(
-        settings.sync,
-        strategy=choice.strategy,
-        bits=bits,
-    )
-    return msgspec.structs.replace(settings, sync=sync)
+    sync = settings.sync
+    changes: dict[str, object] = {
+        "strategy": choice.strategy,
+        "bucket_mb": sync.bucket_mb or choice.bucket_mb,
+    }
+    if choice.strategy != "ddp":
+        changes["bits"] = choice.bits
+    if choice.strategy == "diloco":
+        # Updates made together would take as long as the link that is to be spared: only a
+        # rate that rises from nothing makes the beginning gentle.
+        changes |= {"local_steps": choice.every, "warmup_steps": 0}
+    return msgspec.structs.replace(settings, sync=msgspec.structs.replace(sync, **changes))
 
 
 def _recorded(comm: Comm, settings: Settings) -> bytes:

@@ -120,7 +120,7 @@ def _events(
     if choice is not None:
         yield _chose(choice, found.progress.step)
     uneven = uneven_shares(settings.batching, comm.world.size)
-    idle = idle_strategy(settings.sync, comm.world.size)
+    idle = idle_strategy(settings.sync, comm.world.size, comm.world.local_size)
     odd = comm.world.warnings
     for trouble in filter(None, (*odd, *found.troubles, uneven, idle)):
         yield Warned(time=time.time(), step=found.progress.step, message=trouble)
@@ -179,6 +179,8 @@ def _chose(choice: Choice, step: int) -> Chose:
         strategy=choice.strategy,
         bits=choice.bits,
         reason=choice.reason,
+        every=choice.every,
+        bucket_mb=choice.bucket_mb,
     )
 
 

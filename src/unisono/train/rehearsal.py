@@ -20,14 +20,14 @@ import torch
 
 from unisono.comm.ddp import Ddp
 from unisono.comm.link_probe import latency, one_way_rates, sum_of, sustained
-from unisono.comm.packing_probe import packing_costs
+from unisono.comm.packing_probe import outer_cost, packing_costs
 from unisono.comm.protocol import Comm, Strategy, World
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
 from unisono.models.transformer import TransformerModel
-from unisono.physics.measured import Job, Measured, OneWay, Process, Sum, Update
+from unisono.physics.measured import Gradient, Job, Measured, OneWay, Process, Sum, Update
 from unisono.records.events import Saved
 from unisono.train.build import build_session
 from unisono.train.claim import check_made_as_told
@@ -85,12 +85,14 @@ def rehearse(
             tell("measuring the network, then computing and network in turns")
             pairs, pulses, ping = _network(comm, seconds * STREAM_SHARE)
             packings = [] if comm.world.size == 1 else packing_costs(comm)
+            outer = 0.0 if comm.world.size == 1 else outer_cost(comm)
+            gradients = [] if comm.world.size == 1 else _gradients(comm, trial, model)
             updates, sums = _turns(comm, trial, model, began + seconds)
             beside = _Beside()
             if whole:
                 tell("measuring an evaluation, a checkpoint and the data")
                 beside = _beside(session, trial, model)
-            job = _job(settings, session, trial, model)
+            job = _job(settings, session, trial, model, gradients)
         mine = _process(settings, comm, updates, sums)
     told = comm.gather_bytes(msgspec.json.encode(mine))
     return Measured(
@@ -100,8 +102,10 @@ def rehearse(
         pulses=tuple(pulses),
         latency=ping,
         packings=tuple(packings),
+        outer_seconds=outer,
         loader_seconds=beside.loader,
-        evaluation_seconds=beside.evaluation,
+        evaluation_seconds=beside.evaluation + beside.translation,
+        translation_seconds=beside.translation,
         checkpoint_seconds=beside.checkpoint,
         checkpoint_bytes=beside.checkpoint_bytes,
         seconds=time.perf_counter() - began,
@@ -114,6 +118,7 @@ class _Beside:
 
     loader: float = 0.0
     evaluation: float = 0.0
+    translation: float = 0.0
     checkpoint: float = 0.0
     checkpoint_bytes: int = 0
 
@@ -122,10 +127,11 @@ def _beside(session: Session, trial: Trial, model: TransformerModel) -> _Beside:
     comm = session.parts.comm
     loader = _worst(comm, trial.loader_seconds())
     evaluation = _worst(comm, trial.evaluation_seconds(model))
+    translation = _worst(comm, trial.translation_seconds(model))
     saved = session.keeper.save(Progress())
     if not isinstance(saved, Saved):
-        return _Beside(loader, evaluation)
-    return _Beside(loader, evaluation, saved.seconds, saved.bytes)
+        return _Beside(loader, evaluation, translation)
+    return _Beside(loader, evaluation, translation, saved.seconds, saved.bytes)
 
 
 def _scratch(settings: Settings, comm: Comm) -> "tempfile.TemporaryDirectory[str]":
@@ -153,6 +159,12 @@ def _network(comm: Comm, seconds: float) -> tuple[list[OneWay], list[float], flo
     return pairs, sustained(comm, machines, slowest, seconds), latency(comm)
 
 
+def _gradients(comm: Comm, trial: Trial, model: TransformerModel) -> list[Gradient]:
+    """Return the leading process's: it is the one by which DDP fills its buckets."""
+    mine = msgspec.json.encode(trial.gradients(model))
+    return msgspec.json.decode(comm.gather_bytes(mine)[0], type=list[Gradient])
+
+
 def _turns(
     comm: Comm, trial: Trial, model: TransformerModel, until: float
 ) -> tuple[list[Update], list[Sum]]:
@@ -171,7 +183,13 @@ def _turns(
     return updates[WARM_UPS:], sums[WARM_UPS:]
 
 
-def _job(settings: Settings, session: Session, trial: Trial, model: TransformerModel) -> Job:
+def _job(
+    settings: Settings,
+    session: Session,
+    trial: Trial,
+    model: TransformerModel,
+    gradients: list[Gradient],
+) -> Job:
     limits = settings.train
     epochs = limits.max_epochs * session.stream.updates_in(1)
     updates = min((n for n in (limits.max_steps, epochs) if n), default=0)
@@ -187,6 +205,8 @@ def _job(settings: Settings, session: Session, trial: Trial, model: TransformerM
         bucket_mb=settings.sync.bucket_mb,
         strategy=settings.sync.strategy,
         bits=settings.sync.bits,
+        local_steps=settings.sync.local_steps,
+        gradients=tuple(gradients),
     )
 
 

@@ -128,9 +128,9 @@ def take_step(
 
 def come_together(parts: Parts) -> None:
     """Let all processes have the same weights and the same state of the optimizer."""
-    followers = [*live_moments(parts.optimizer), *parts.averages.live()]
+    averages, moments = list(parts.averages.live()), live_moments(parts.optimizer)
     with parts.watch.time("exchange"):
-        parts.replica.memory.agree(followers)
+        parts.replica.memory.agree(averages, rough=moments)
 
 
 @dataclass(frozen=True)

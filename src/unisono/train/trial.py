@@ -6,24 +6,29 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import msgspec
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unisono.batching.collate import Batch, collate
 from unisono.comm.all_reduce import AllReduce
 from unisono.comm.protocol import Comm, Replica, World
 from unisono.comm.solo import Solo
-from unisono.models.loss import token_losses
+from unisono.models.loss import loss_sums, token_losses
 from unisono.models.transformer import TransformerModel
-from unisono.physics.measured import Update
+from unisono.physics.measured import Gradient, Update
 from unisono.train.loop import Session
 from unisono.train.step import Wishes, take_step
+from unisono.train.validate import ROWS_OF_A_STEP
+from unisono.translate.beam import search
 
 ROUND_SECONDS = 1.0
 MOST_REPEATS = 50
 # Of a large update only so much is computed: the rest follows from its size.
 SLICE_SECONDS = 3.0
 DRAINED = 12
+PASSES = 3
+ROWS, WORDS = 64, 12  # of a translation: enough to know what a word takes
 PARTS = ("forward", "backward", "optimizer")
 
 
@@ -42,6 +47,7 @@ class Trial:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._device = torch.device(session.parts.comm.world.device)
         self._works = session.stream.from_position(1, 0)
         self._slice = max(1, torch.get_num_threads())
         self._repeats = 1
@@ -97,12 +103,65 @@ class Trial:
                 next(works)
             return (time.perf_counter() - began) / DRAINED
 
+    def gradients(self, model: TransformerModel) -> list[Gradient]:
+        """Return when in a backward pass each weight's gradient is final, in that order."""
+        parts, weights = self._session.parts, [w for w in model.parameters() if w.requires_grad]
+        batch = next(self._works).batches[0].to(self._device)
+        times: dict[Tensor, float] = {}
+        handles = [
+            weight.register_post_accumulate_grad_hook(
+                lambda w: times.__setitem__(w, time.perf_counter())
+            )
+            for weight in weights
+        ]
+        began = ended = 0.0
+        for _ in range(PASSES):  # the last counts: the first make room for all that it needs
+            model.zero_grad()
+            with parts.precision.autocast():
+                loss = loss_sums(model, batch.source, batch.target_in, batch.target_out, 0.1)
+            began = time.perf_counter()
+            loss.backward()
+            ended = time.perf_counter()
+        for handle in handles:
+            handle.remove()
+        model.zero_grad()
+        return [
+            Gradient(w.numel() * w.element_size(), (at - began) / (ended - began))
+            for w, at in sorted(times.items(), key=lambda item: item[1])
+        ]
+
+    def translation_seconds(self, model: TransformerModel) -> float:
+        """Return the time for what a validation translates, from the first words of a batch.
+
+        A model that has not learnt anything does not end a sentence: what is measured is the
+        time of a word, and as many are counted as the reference has.
+        """
+        examiner, size = self._session.examiner, self._session.parts.comm.world.size
+        valid, wanted = examiner.valid, None if examiner.bleu else examiner.samples
+        if wanted == 0:
+            return 0.0
+        batches, tokens = valid.batches(wanted), valid.target_tokens
+        some = batches[len(batches) // 2][:ROWS]
+        words = msgspec.structs.replace(valid.decoding, max_ratio=1e-9, max_extra=WORDS)
+        source = valid.batch(some).source.to(
+            torch.device(self._session.parts.comm.world.device)
+        )
+        model.eval()
+        began = time.perf_counter()
+        found = search([model], source, words)
+        seconds = time.perf_counter() - began
+        model.train()
+        steps = 1 + max(len(one.ids) for hypotheses in found for one in hypotheses)
+        each = seconds / steps / (len(some) + ROWS_OF_A_STEP)
+        work = sum(int(tokens[b].max()) * (len(b) + ROWS_OF_A_STEP) for b in batches)
+        return each * work / size
+
     def evaluation_seconds(self, model: TransformerModel) -> float:
-        """Return the time for the losses of the validation set, from one batch of it."""
-        valid, comm = self._session.examiner.valid, self._session.parts.comm
-        batches = valid.batches()
+        """Return the time for the losses of a validation, from one batch of it."""
+        examiner, comm = self._session.examiner, self._session.parts.comm
+        valid, batches = examiner.valid, examiner.valid.batches()
         batch = collate(valid.split, batches[len(batches) // 2])
-        here = batch.to(torch.device(comm.world.device))
+        here = batch.to(self._device)
         model.eval()
         seconds = []
         for _ in range(3):
@@ -111,7 +170,8 @@ class Trial:
                 token_losses(model, here.source, here.target_in, here.target_out).sum().item()
             seconds.append(time.perf_counter() - began)
         model.train()
-        return min(seconds) * len(batches) / comm.world.size
+        count = len(batches) + len(examiner.training.batches())
+        return min(seconds) * count / comm.world.size
 
 
 def _positions(batches: Sequence[Batch]) -> int:
