@@ -16,16 +16,17 @@ def at(port, rank, size=2, **further):
 
 
 def test_who_is_missing_is_told_and_after_a_while_an_error():
-    port = free_port()
-    joiners = [start_here(at(port, rank, 4, START=6)) for rank in (0, 2)]
-    for rank, end in zip((0, 2), ends_of(joiners), strict=True):
+    # Process 0 holds the store: whoever is in it when that leaves says so instead.
+    port, waits = free_port(), {0: 9, 2: 5}
+    joiners = [start_here(at(port, rank, 4, START=wait)) for rank, wait in waits.items()]
+    for (rank, wait), end in zip(waits.items(), ends_of(joiners), strict=True):
         host = socket.gethostname()
         wanted = (
             f"process {rank} on {host} waits on lo (127.0.0.1): 2 of 4 processes are here "
             f"(processes 0, 2 on {host}), missing: processes 1, 3"
         )
         assert end.exit_code == 4
-        told, _, error = end.said.partition("RunError: after 6.00 s, ")
+        told, _, error = end.said.partition(f"RunError: after {wait}.00 s, ")
         assert f"process {rank}" in told  # before it was too late
         assert error.startswith(wanted)
 
