@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from diagnose.made_runs import healthy_run, now, saved, step, team, validated
+from diagnose.made_samples import uneven
 from unisono.diagnose.diagnosis import diagnose
 from unisono.physics.ring import ring_bytes
 
@@ -128,3 +129,17 @@ def test_the_ring_sends_what_the_field_measured():
     assert ring_bytes(60_880_896, 4) == 365_285_376
     assert ring_bytes(60_880_896, 1) == 0
     assert ring_bytes(1000, 2) == 4000
+
+
+def test_a_rank_with_more_to_do_can_only_be_evened_out():
+    # Three of four pieces of an update, against one: with two each, one piece is saved.
+    piece = {"forward": 0.1, "backward": 0.2, "optimizer": 0.0}
+    parts = [
+        {**piece, "exchange": 0.6},
+        {"forward": 0.3, "backward": 0.6, "optimizer": 0.0, "exchange": 0.0},
+    ]
+    bottleneck = found(uneven([500, 1500], parts))
+    assert (bottleneck.cause, bottleneck.culprit) == ("straggler", 1)
+    assert bottleneck.without_it_seconds_per_step == pytest.approx(0.7)
+    slow = found(uneven([1000, 1000], parts))
+    assert slow.without_it_seconds_per_step == pytest.approx(0.4)

@@ -19,7 +19,7 @@ from diagnose.made_runs import (
     step,
     team,
 )
-from diagnose.made_samples import carried, fading, pair, sampled
+from diagnose.made_samples import carried, fading, pair, sampled, way
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.rules import RULES
 from unisono.records.events import WEIGHTS_DIFFER, Lost, Warned
@@ -131,6 +131,10 @@ def burst(at=100, slow=100.0):
     return pair(peers=lambda rank, there: fading(there, 1000.0, slow, at))
 
 
+def far_apart(rtt):
+    return pair(peers=lambda rank, there: way(there, 125e6, rtt))
+
+
 SICK = {
     "missing_ranks": lambda: healthy_run(starts=(start(0, 2), start(1, 2))),
     "lost_ranks": lambda: healthy_run(losses=(LOST,)),
@@ -143,6 +147,7 @@ SICK = {
     "straggler": lambda: team(late, ["a", "b"]),
     "slow_direction": lambda: pair(rates=(1000.0, 3500.0)),
     "burst_credits": burst,
+    "latency_bound": lambda: far_apart(0.05),
     "foreign_traffic": lambda: pair(foreign=100e6),
     "wrong_interface": lambda: pair(links=two_networks),
     "stolen_time": lambda: sampled(steal=0.08),
@@ -340,3 +345,7 @@ def test_bytes_on_another_interface_are_not_foreign_to_this_one():
         )
     )
     assert ids(run) == []
+
+
+def test_a_slow_link_over_a_short_way_is_not_called_far():
+    assert "latency_bound" not in ids(far_apart(0.005))

@@ -61,13 +61,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Every update, and what came between updates. `wall` is the clock over all sessions."""
+    """Every update, and what came between updates. `wall` is the clock over all sessions.
+
+    `positions` are those that each rank computes in an update, on average; 0 is not known.
+    """
 
     rows: tuple[Row, ...]
     by_rank: dict[int, dict[str, float]]
     wall: float
     evaluation: float
     checkpoint: float
+    positions: dict[int, float] = field(default_factory=dict)
 
     @property
     def usual(self) -> tuple[Row, ...]:
@@ -138,6 +142,11 @@ def keep_ledger(run: RunView, sessions: Sequence[Session]) -> Ledger:
         wall=sum(session.seconds for session in sessions),
         evaluation=evaluation,
         checkpoint=sum(event.seconds for event in run.saves),
+        positions={
+            rank: fmean(step.own_positions for step in steps)
+            for rank, steps in run.ranks.items()
+            if steps
+        },
     )
 
 
