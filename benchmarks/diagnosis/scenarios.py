@@ -74,9 +74,9 @@ SCENARIOS: dict[str, Scenario] = {
         _network("slow_direction", says("slow_direction", "From node1 to node0")),
     ),
     "burst": Scenario(
-        "400 Mbit/s, from update 25 on 60 Mbit/s",
-        Course(link="400mbit", disturb=disturb.slow_link_at(25, "60mbit")),
-        _network("burst_credits", changed(400, 60)),
+        "200 Mbit/s, from update 25 on 50 Mbit/s",
+        Course(link="200mbit", disturb=disturb.slow_link_at(25, "50mbit")),
+        _network("burst_credits", changed(200, 50)),
     ),
     "long-way": Scenario(
         "20 ms there and back, buckets of 0.1 MB",
