@@ -1,10 +1,11 @@
 """How one run is made: its machines, its settings, and what is done to it."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -107,6 +108,15 @@ class Outcome:
         found = [f for f in self.report.findings if f.id == name]
         return "\n".join(line for f in found for line in (f.summary, *f.evidence))
 
+    def core_seconds(self, ranks: Collection[int], steps: int) -> float:
+        """Return for how long a position took or wanted a core, over updates 2 to `steps`."""
+        rows = [e for e in self.journal if "busy" in e and e["step"] <= steps]
+        rows = [row for row in rows if row["rank"] in ranks]
+        seconds = sum(
+            row["busy"] * ((row["step"] == steps) - (row["step"] == 1)) for row in rows
+        )
+        return seconds / sum(row["computed"] for row in rows if row["step"] > 1)
+
     def seconds_of(self, steps: int) -> float:
         """Return the time from the end of the first update to that of number `steps`."""
         times = {step.step: step.time for step in self.view.steps}
@@ -150,10 +160,12 @@ def make_run(course: Course, home: Path, name: str, seed: int) -> Outcome:
     """Make a run below `home`, and diagnose it."""
     prepare(home, course.corpus)
     run = home / "runs" / name
+    shutil.rmtree(run, ignore_errors=True)
     config, said = run.with_suffix(".toml"), run.with_suffix(".log")
     run.parent.mkdir(exist_ok=True)
     config.write_text(course.settings(home, run, seed))
     journal = run.with_suffix(".journal")
+    journal.unlink(missing_ok=True)
     variables = {"FAULTS": json.dumps(dict(course.faults)), "JOURNAL": str(journal)}
     plan = LabPlan(course.nodes, course.workers, course.link, course.link_from)
     with Lab(replace(plan, nodes=course.nodes + course.further)) as lab, ExitStack() as files:

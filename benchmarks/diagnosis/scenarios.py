@@ -21,6 +21,7 @@ from diagnosis.judge import (
 from diagnosis.learning import broke_down, is_trained, is_unfinished, lesson, overfits
 from diagnosis.truth import (
     against_healthy,
+    against_idle_core,
     against_no_network,
     by_journal,
     counted_padding,
@@ -107,7 +108,7 @@ SCENARIOS: dict[str, Scenario] = {
         "another program takes half of node1's core",
         Course(disturb=disturb.other_program(1)),
         slowed_by(
-            "straggler", "straggler", late(1, "it computes more slowly"), against_healthy
+            "straggler", "straggler", late(1, "it computes more slowly"), against_idle_core
         ),
     ),
     "long-sentences": Scenario(

@@ -3,14 +3,17 @@
 A run with a fault has a twin without it: the same seed, so the same updates of the same
 sentences, on the same machines. What the updates of the one take longer than those of the other
 is what the fault costs, and the share is that time over the wall clock of the run. The clock is
-that of the moments at which updates ended; no part of the ledger is looked at.
+that of the moments at which updates ended; no part of the ledger is looked at. Cores are not
+equally fast at all times, least of all rented ones. So the twin's time is scaled by the
+time that a position took or wanted a core in the two runs, as the kernel counts it
+(`/proc/*/schedstat`, the thread that trains; only on ranks whose core is not the fault).
 
 The twin of a run with a slow link has no exchange at all: its gradients stay where they are
 (`no_exchange` in inside/worker.py). Evaluations and checkpoints were timed from outside, and
 padding was counted in the tensors.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -69,26 +72,32 @@ def against_no_network(outcome: Outcome, course: Course, twins: Twins) -> float:
     return cost(outcome, twins.without_network(course))
 
 
+def against_idle_core(outcome: Outcome, course: Course, twins: Twins) -> float:
+    """Return the share of the time that goes away with what befell the core of rank 1."""
+    return cost(outcome, twins.healthy(course), ranks=(0,))
+
+
 def against_healthy(outcome: Outcome, course: Course, twins: Twins) -> float:
     """Return the share of the time that goes away with the fault."""
     return cost(outcome, twins.healthy(course))
 
 
-def cost(outcome: Outcome, twin: Outcome) -> float:
+def cost(outcome: Outcome, twin: Outcome, ranks: Collection[int] = (0, 1)) -> float:
     """Return what a run takes longer than its twin for the same updates, as a share."""
     steps = min(len(outcome.view.steps), len(twin.view.steps))
-    return (outcome.seconds_of(steps) - twin.seconds_of(steps)) / outcome.wall
+    slower = outcome.core_seconds(ranks, steps) / twin.core_seconds(ranks, steps)
+    return (outcome.seconds_of(steps) - slower * twin.seconds_of(steps)) / outcome.wall
 
 
 def by_journal(outcome: Outcome, course: Course, twins: Twins) -> float:
     """Return the share of the calls that were timed from outside, on rank 0."""
-    return sum(entry["seconds"] for entry in outcome.journal) / outcome.wall
+    return sum(entry.get("seconds", 0.0) for entry in outcome.journal) / outcome.wall
 
 
 def counted_padding(outcome: Outcome, course: Course, twins: Twins) -> float:
     """Return the share of padding in the tensors."""
-    padding = sum(entry["padding"] for entry in outcome.journal)
-    return padding / sum(entry["positions"] for entry in outcome.journal)
+    counted = [entry for entry in outcome.journal if "padding" in entry]
+    return sum(e["padding"] for e in counted) / sum(e["positions"] for e in counted)
 
 
 def claimed(outcome: Outcome) -> float:

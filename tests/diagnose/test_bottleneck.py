@@ -143,3 +143,15 @@ def test_a_rank_with_more_to_do_can_only_be_evened_out():
     assert bottleneck.without_it_seconds_per_step == pytest.approx(0.7)
     slow = found(uneven([1000, 1000], parts))
     assert slow.without_it_seconds_per_step == pytest.approx(0.4)
+
+
+def test_a_slow_direction_is_the_wire_and_not_a_late_rank():
+    # What rank 1 sends arrives late at rank 0; rank 1 is through, and waits in the agreement.
+    parts = [
+        {"forward": 0.1, "backward": 0.1, "optimizer": 0.0, "exchange": 0.8, "agree": 0.0},
+        {"forward": 0.1, "backward": 0.1, "optimizer": 0.0, "exchange": 0.5, "agree": 0.3},
+    ]
+    bottleneck = found(team(lambda rank, n: parts[rank], ["a", "b"]))
+    assert bottleneck.cause == "network"
+    assert bottleneck.share == pytest.approx(0.8 * 200 / 201, abs=1e-3)
+    assert bottleneck.shares.straggler == pytest.approx(0.0, abs=1e-3)

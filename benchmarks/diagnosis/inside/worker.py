@@ -21,7 +21,7 @@ from unisono.batching import plan, stream
 from unisono.batching.collate import Batch
 from unisono.batching.plan import StepPlan
 from unisono.text.tokenizer import PADDING_ID
-from unisono.train import checkpoint
+from unisono.train import checkpoint, loop
 from unisono.train.examine import Examiner
 
 
@@ -144,6 +144,21 @@ def high_rate(step: int, factor: float) -> None:
     torch.optim.Adam.step = step_far  # type: ignore[assignment]
 
 
+def watch_cores(rank: int) -> None:
+    """Change nothing; write down for each update how long this thread had or wanted a core."""
+    real, clock = loop.take_step, Path(f"/proc/self/task/{os.getpid()}/schedstat")
+
+    def counted(parts: Any, work: Any, step: int, *others: Any) -> Any:
+        result = real(parts, work, step, *others)
+        computed, waited, _ = clock.read_text().split()
+        positions = sum(batch.positions for batch in work.batches)
+        busy = (int(computed) + int(waited)) / 1e9
+        write(rank=rank, step=step, busy=busy, computed=positions)
+        return result
+
+    loop.take_step = counted
+
+
 FAULTS: dict[str, Callable[..., None]] = {
     "slow_collate": slow_collate,
     "random_batches": random_batches,
@@ -158,6 +173,7 @@ FAULTS: dict[str, Callable[..., None]] = {
 
 def build_in(rank: int) -> None:
     """Build in what was ordered for this rank."""
+    watch_cores(rank)
     for name, order in json.loads(os.environ.get("FAULTS", "{}")).items():
         numbers = dict(order)
         if rank in numbers.pop("ranks", [rank]):

@@ -174,9 +174,9 @@ def _row(records: list[StepTaken], ranks: list[int], size: int, *, first: bool) 
     exchanges = [p["exchange"] + p["agree"] for p in parts]
     means = {part: fmean(p[part] for p in parts) for part in PARTS}
     complete = len(records) == size
-    wire = min(p["exchange"] for p in parts) + min(p["agree"] for p in parts)
-    if not complete:
-        wire = fmean(exchanges)
+    # Both together: where one direction is slow, its sender is through with the exchange first
+    # and waits for the receiver in the agreement.
+    wire = min(exchanges) if complete else fmean(exchanges)
     if size == 1:
         wire = 0.0
     waits = sorted(exchange - min(exchanges) for exchange in exchanges)

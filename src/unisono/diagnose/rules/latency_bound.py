@@ -22,7 +22,7 @@ class LatencyBound:
     """Messages that wait for each other's answers make up most of the exchange.
 
     `share` is what the exchange takes of the time, `explained` what waiting for answers makes
-    up of it at the least.
+    up of it.
     """
 
     share: float = 0.10
@@ -47,9 +47,9 @@ class LatencyBound:
                 "Mbit/s would not help.",
                 evidence=(
                     f"{count(buckets, 'message')} of `sync.bucket_mb`, of which gloo sends "
-                    f"{AT_ONCE} at once, and TCP begins slowly after every pause: at least "
-                    f"{duration(waiting)} of the {duration(exchange)} that an exchange takes "
-                    f"({percent(min(1.0, waiting / exchange))})",
+                    f"{AT_ONCE} at once, and TCP begins slowly after every pause: about "
+                    f"{duration(min(waiting, exchange))} of the {duration(exchange)} that an "
+                    f"exchange takes ({percent(min(1.0, waiting / exchange))})",
                 ),
                 advice="Send fewer and larger messages (`sync.bucket_mb`), exchange less often "
                 "(`batching.tokens_per_update`), or put the machines closer together.",
