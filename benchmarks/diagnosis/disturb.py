@@ -11,6 +11,7 @@ from diagnosis.course import Stage
 
 Act = Callable[[Stage], dict[str, Any]]
 FLOW_PORT = "5001"
+PERIOD_SECONDS = 0.1
 FREE_CABLE = "10.89.0"
 
 
@@ -25,12 +26,21 @@ def slow_link_at(step: int, rate: str) -> Act:
     return act
 
 
-def other_program(node: int) -> Act:
-    """Let another program have half of a node's core, from the first update on."""
+def quota(node: int, share: float) -> Act:
+    """Let the process of a node have its core for a part of every tenth of a second.
+
+    That is what a quota of the kernel does. Another program on the core would do as well, but
+    then a machine that is shared moves its load to the other node's core.
+    """
 
     def act(stage: Stage) -> dict[str, Any]:
         stage.wait_for_step(1)
-        stage.start(node, "spin.py")
+        worker = stage.worker(node)
+        while stage.goes_on() and worker.is_running() and worker.status() != "zombie":
+            worker.suspend()
+            time.sleep(PERIOD_SECONDS * (1 - share))
+            worker.resume()
+            time.sleep(PERIOD_SECONDS * share)
         return {}
 
     return act

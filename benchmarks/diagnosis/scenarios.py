@@ -104,9 +104,9 @@ SCENARIOS: dict[str, Scenario] = {
         Course(faults={"slow_collate": {"seconds": 0.6, "ranks": [1]}}),
         slowed_by("straggler", "straggler", late(1, "its data came late"), against_healthy),
     ),
-    "busy-core": Scenario(
-        "another program takes half of node1's core",
-        Course(disturb=disturb.other_program(1)),
+    "quota": Scenario(
+        "rank 1 may compute for 40 % of the time",
+        Course(disturb=disturb.quota(1, 0.4)),
         slowed_by(
             "straggler", "straggler", late(1, "it computes more slowly"), against_idle_core
         ),
