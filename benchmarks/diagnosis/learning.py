@@ -22,7 +22,7 @@ ONSET_WITHIN = 20
 
 def lesson(steps: int, corpus: str = "lesson", **tables: Any) -> Course:
     """Return a run of one process that learns."""
-    return Course(steps=steps, nodes=1, corpus=corpus, tables={**LESSON, **tables})
+    return Course(steps=steps, nodes=1, corpus=corpus, tables={**LESSON, **tables}, threads=1)
 
 
 def overfits(outcome: Outcome, course: Course, twins: Twins) -> Judgement:
