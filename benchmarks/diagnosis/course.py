@@ -55,7 +55,7 @@ class Course:
     `nodes` train, and `further` ones stand beside them. `tables` change the usual settings;
     `faults` are built into the processes (`inside/worker.py`); `furnish` changes the machines
     before it begins; `disturb` acts from outside while it goes on, and returns what it did.
-    `breaks` says that the run will not come to its end. 0 `threads` are as many as usual.
+    `breaks` says that the run will not come to its end.
     """
 
     steps: int = 40
@@ -70,7 +70,6 @@ class Course:
     furnish: "Callable[[Stage], None] | None" = None
     disturb: "Callable[[Stage], dict[str, Any]] | None" = None
     breaks: bool = False
-    threads: int = 0
 
     def settings(self, home: Path, run: Path, seed: int) -> str:
         """Return the settings as TOML."""
@@ -167,8 +166,7 @@ def make_run(course: Course, home: Path, name: str, seed: int) -> Outcome:
     config.write_text(course.settings(home, run, seed))
     journal = run.with_suffix(".journal")
     journal.unlink(missing_ok=True)
-    variables = {"OMP_NUM_THREADS": str(course.threads)} if course.threads else {}
-    variables |= {"FAULTS": json.dumps(dict(course.faults)), "JOURNAL": str(journal)}
+    variables = {"FAULTS": json.dumps(dict(course.faults)), "JOURNAL": str(journal)}
     plan = LabPlan(course.nodes, course.workers, course.link, course.link_from)
     with Lab(replace(plan, nodes=course.nodes + course.further)) as lab, ExitStack() as files:
         stage = Stage(lab, run, home)

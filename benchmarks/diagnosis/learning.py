@@ -21,8 +21,9 @@ ONSET_WITHIN = 20
 
 
 def lesson(steps: int, corpus: str = "lesson", **tables: Any) -> Course:
-    """Return a run of one process that learns."""
-    return Course(steps=steps, nodes=1, corpus=corpus, tables={**LESSON, **tables}, threads=1)
+    """Return a run of one process that learns, on one core: more would only get in its way."""
+    tables = {**LESSON, **tables}
+    return Course(steps=steps, nodes=1, further=1, corpus=corpus, tables=tables)
 
 
 def overfits(outcome: Outcome, course: Course, twins: Twins) -> Judgement:

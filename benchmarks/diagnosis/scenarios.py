@@ -156,7 +156,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "overfit": Scenario("250 pairs, learnt by heart", lesson(400, "primer"), overfits),
     "unfinished": Scenario("stopped too early", lesson(150), is_unfinished),
-    "trained": Scenario("trained until nothing more comes", lesson(1000), is_trained),
+    "trained": Scenario("trained until nothing more comes", lesson(800), is_trained),
     "diverging": Scenario(
         "300 times the learning rate from update 200 on",
         replace(
