@@ -34,7 +34,12 @@ OFTEN_SCORED = {"validation": {"every_steps": 5, "bleu": True, "samples": 8}}
 OFTEN_SAVED = {"checkpoint": {"every_steps": 10}}
 COMPARED = {"sync": {"check_weights": "warn", "check_weights_every_steps": 10}}
 UNGUARDED = {"guard": False}
+FALLING = {
+    **{"name": "linear", "peak": 0.004, "floor": 4e-5, "warmup_steps": 50},
+    "total_steps": 500,
+}
 
+ALONE = Course(steps=60, nodes=1, tables={"batching": {"tokens_per_update": 1024}})
 BREAK_AT = 15
 MBIT = 1e6 / 8
 
@@ -55,10 +60,10 @@ def _network(finding: str, culprit: Check | None) -> Judge:
 SCENARIOS: dict[str, Scenario] = {
     "one-rank": Scenario(
         "one process, nothing wrong",
-        Course(nodes=1, tables={"batching": {"tokens_per_update": 1024}}),
+        ALONE,
         healthy,
     ),
-    "two-ranks": Scenario("two machines, no limit", Course(), healthy),
+    "two-ranks": Scenario("two machines, no limit", Course(steps=60), healthy),
     "slow-link": Scenario(
         "links of 100 Mbit/s",
         Course(link="100mbit"),
@@ -123,7 +128,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "padding": Scenario(
         "sentences of any length together",
-        Course(faults={"random_batches": {"ranks": [0, 1]}}),
+        Course(steps=60, faults={"random_batches": {"ranks": [0, 1]}}),
         padded(counted_padding),
     ),
     "evaluation": Scenario(
@@ -156,7 +161,11 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "overfit": Scenario("250 pairs, learnt by heart", lesson(400, "primer"), overfits),
     "unfinished": Scenario("stopped too early", lesson(150), is_unfinished),
-    "trained": Scenario("trained until nothing more comes", lesson(800), is_trained),
+    "trained": Scenario(
+        "trained at a falling rate until nothing more comes",
+        lesson(900, schedule=FALLING),
+        is_trained,
+    ),
     "diverging": Scenario(
         "300 times the learning rate from update 200 on",
         replace(
@@ -172,8 +181,4 @@ SCENARIOS: dict[str, Scenario] = {
     ),
 }
 
-HEALTHY: tuple[Course, ...] = (
-    Course(),
-    Course(nodes=1, workers=2),
-    Course(nodes=1, tables={"batching": {"tokens_per_update": 1024}}),
-)
+HEALTHY: tuple[Course, ...] = (Course(steps=60), Course(steps=60, nodes=1, workers=2), ALONE)

@@ -43,7 +43,7 @@ CORPORA: dict[str, dict[str, int]] = {
     "lesson": {"pairs": 20_000, "words": 30, "longest": 6},
     "primer": {"pairs": 250, "words": 30, "longest": 6},
 }
-VALID_PAIRS = 300
+VALID_PAIRS = 200
 
 
 def data_tables(home: Path, corpus: str) -> dict[str, Any]:
