@@ -64,14 +64,18 @@ def slowed_by(
 
 
 def padded(truth: Truth) -> Judge:
-    """Return the judge of a run that computes on padding."""
+    """Return the judge of a run that computes on padding, which no clock tells from computing.
+
+    Batches of any length also take turns at being late, so the cause is not asked for; but
+    nothing else is to be found.
+    """
 
     def judge(outcome: Outcome, course: Course, twins: Twins) -> Judgement:
         text = outcome.finding("padding")
         share = re.match(r"([\d.]+) %", text)
         return Judgement(
             said=_said(outcome),
-            verdict=bool(text) and outcome.report.bottleneck.cause == "compute",
+            verdict=outcome.findings == ("padding",),
             claimed=float(share[1]) / 100 if share else None,
             true=truth(outcome, course, twins),
             also=tuple(name for name in outcome.findings if name != "padding"),
