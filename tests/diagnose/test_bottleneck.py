@@ -155,3 +155,13 @@ def test_a_slow_direction_is_the_wire_and_not_a_late_rank():
     assert bottleneck.cause == "network"
     assert bottleneck.share == pytest.approx(0.8 * 200 / 201, abs=1e-3)
     assert bottleneck.shares.straggler == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_late_rank_is_not_blamed_for_the_updates_that_waited_for_another():
+    def parts(rank, n):
+        late = rank == (0 if n % 4 == 0 else 1)
+        return {"forward": 0.4 if late else 0.1, "exchange": 0.05 if late else 0.35}
+
+    bottleneck = found(team(parts, ["a", "b"]))
+    assert bottleneck.culprit == 1
+    assert bottleneck.without_it_seconds_per_step == pytest.approx(1 - 0.75 * 0.3)

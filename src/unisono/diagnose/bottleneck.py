@@ -60,7 +60,9 @@ def _savings(ledger: Ledger) -> dict[str, float]:
     alone = late is not None and (why is None or why.kind != "tokens")
     return {
         "network": sum(row.wire for row in rows),
-        "straggler": sum(row.late_cost if alone else row.waiting for row in rows),
+        "straggler": sum(row.late_cost for row in rows if row.late_rank == late)
+        if alone
+        else sum(row.waiting for row in rows),
         "data": sum(row.data_cost for row in rows),
         "evaluation": ledger.evaluation,
         "checkpoint": ledger.checkpoint,
