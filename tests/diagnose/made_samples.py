@@ -110,7 +110,7 @@ def pair(
     return replace(run, starts=starts, machines=logs)
 
 
-def way(address, rate):
+def way(address, rate, rtt=0.0005):
     """The run's connection to an address: as many bytes as it needs, at this rate."""
     return lambda second: {
         address: Peer(
@@ -118,7 +118,7 @@ def way(address, rate):
             received=NEEDED * second,
             busiest_sent=NEEDED * second,
             busy=NEEDED * second / rate,
-            rtt=0.0005,
+            rtt=rtt,
         )
     }
 

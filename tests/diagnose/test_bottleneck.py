@@ -14,6 +14,7 @@ from diagnose.made_runs import (
     team,
     validated,
 )
+from diagnose.made_samples import uneven
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.ledger import keep_ledger
 from unisono.diagnose.sessions import sessions_of
@@ -156,3 +157,39 @@ def test_what_comes_before_the_first_and_after_the_last_update_has_a_name():
     assert (ledger.starting, ledger.ending) == (pytest.approx(3.0), pytest.approx(4.0))
     assert ledger.wall == pytest.approx(20.0)
     assert ledger.closed == pytest.approx((3 + 4 + 2 + 1 + 9) / 20)  # 0.9 s of each update
+
+
+def test_a_rank_with_more_to_do_can_only_be_evened_out():
+    # Three of four pieces of an update, against one: with two each, one piece is saved.
+    piece = {"forward": 0.1, "backward": 0.2, "optimizer": 0.0}
+    parts = [
+        {**piece, "exchange": 0.6},
+        {"forward": 0.3, "backward": 0.6, "optimizer": 0.0, "exchange": 0.0},
+    ]
+    bottleneck = found(uneven([500, 1500], parts))
+    assert (bottleneck.cause, bottleneck.culprit) == ("straggler", 1)
+    assert bottleneck.without_it_seconds_per_step == pytest.approx(0.7)
+    slow = found(uneven([1000, 1000], parts))
+    assert slow.without_it_seconds_per_step == pytest.approx(0.4)
+
+
+def test_a_slow_direction_is_the_wire_and_not_a_late_rank():
+    # What rank 1 sends arrives late at rank 0; rank 1 is through, and waits in the agreement.
+    parts = [
+        {"forward": 0.1, "backward": 0.1, "optimizer": 0.0, "exchange": 0.8, "agree": 0.0},
+        {"forward": 0.1, "backward": 0.1, "optimizer": 0.0, "exchange": 0.5, "agree": 0.3},
+    ]
+    bottleneck = found(team(lambda rank, n: parts[rank], ["a", "b"]))
+    assert bottleneck.cause == "network"
+    assert bottleneck.share == pytest.approx(0.8 * 200 / 201, abs=1e-3)
+    assert bottleneck.shares.straggler == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_late_rank_is_not_blamed_for_the_updates_that_waited_for_another():
+    def parts(rank, n):
+        late = rank == (0 if n % 4 == 0 else 1)
+        return {"forward": 0.4 if late else 0.1, "exchange": 0.05 if late else 0.35}
+
+    bottleneck = found(team(parts, ["a", "b"]))
+    assert bottleneck.culprit == 1
+    assert bottleneck.without_it_seconds_per_step == pytest.approx(1 - 0.75 * 0.3)

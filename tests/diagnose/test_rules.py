@@ -20,7 +20,7 @@ from diagnose.made_runs import (
     step,
     team,
 )
-from diagnose.made_samples import carried, fading, pair, sampled
+from diagnose.made_samples import carried, fading, pair, sampled, way
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.rules import RULES
 from unisono.records.events import WEIGHTS_DIFFER, Lost, Warned
@@ -142,6 +142,10 @@ def burst(at=100, slow=100.0):
     return pair(peers=lambda rank, there: fading(there, 1000.0, slow, at))
 
 
+def far_apart(rtt):
+    return pair(peers=lambda rank, there: way(there, 125e6, rtt))
+
+
 SICK = {
     "missing_ranks": lambda: healthy_run(starts=(start(0, 2), start(1, 2))),
     "lost_ranks": lambda: healthy_run(losses=(LOST,)),
@@ -154,6 +158,7 @@ SICK = {
     "straggler": lambda: team(late, ["a", "b"]),
     "slow_direction": lambda: pair(rates=(1000.0, 3500.0)),
     "burst_credits": burst,
+    "latency_bound": lambda: far_apart(0.05),
     "foreign_traffic": lambda: pair(foreign=100e6),
     "wrong_interface": lambda: pair(links=two_networks),
     "more_machines": lambda: pair(exchange=0.5),
@@ -376,3 +381,7 @@ def test_some_empty_lines_in_the_test_of_a_young_model_are_normal():
     made = msgspec.structs.replace(scored(), empty=100)
     assert ids(healthy_run(tests=(made,), validations=curve([2.5]))) == []
     assert ids(healthy_run(tests=(made,))) == ["empty_translations"]
+
+
+def test_a_slow_link_over_a_short_way_is_not_called_far():
+    assert "latency_bound" not in ids(far_apart(0.005))

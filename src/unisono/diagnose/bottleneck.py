@@ -4,6 +4,7 @@ from collections import defaultdict
 
 from unisono.diagnose.ledger import Ledger
 from unisono.diagnose.report import Bottleneck, Shares
+from unisono.diagnose.why_late import why_late
 
 WORTH_NAMING = 0.10
 ONE_RANK_IS_LATE = 0.70
@@ -52,13 +53,16 @@ def late_rank(ledger: Ledger) -> int | None:
 
 def _savings(ledger: Ledger) -> dict[str, float]:
     """Return the seconds of the whole run that would go away with each cause."""
-    rows = ledger.rows
-    # One late rank can be made as quick as the others; ranks that take turns can only be
-    # evened out.
-    alone = late_rank(ledger) is not None
+    rows, late = ledger.rows, late_rank(ledger)
+    why = why_late(ledger, late) if late is not None else None
+    # One late rank can be made as quick as the others; ranks that take turns, or of which one
+    # has more to do, can only be evened out.
+    alone = late is not None and (why is None or why.kind != "tokens")
     return {
         "network": sum(row.wire for row in rows),
-        "straggler": sum(row.late_cost if alone else row.waiting for row in rows),
+        "straggler": sum(row.late_cost for row in rows if row.late_rank == late)
+        if alone
+        else sum(row.waiting for row in rows),
         "data": sum(row.data_cost for row in rows),
         "evaluation": ledger.evaluation,
         "checkpoint": ledger.checkpoint,

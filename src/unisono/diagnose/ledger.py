@@ -66,6 +66,7 @@ class Ledger:
     `starting` is what passed from the first sign of life of a session to its first update,
     `ending` from its last update to the end: going back to the best weights, writing the
     bundle. Neither holds evaluation or checkpoints.
+    `positions` are those that each rank computes in an update, on average; 0 is not known.
     """
 
     rows: tuple[Row, ...]
@@ -75,6 +76,7 @@ class Ledger:
     checkpoint: float
     starting: float = 0.0
     ending: float = 0.0
+    positions: dict[int, float] = field(default_factory=dict)
 
     @property
     def usual(self) -> tuple[Row, ...]:
@@ -147,6 +149,11 @@ def keep_ledger(run: RunView, sessions: Sequence[Session]) -> Ledger:
         evaluation=evaluation,
         checkpoint=sum(event.seconds for event in run.saves),
         **_edges(run, sessions),
+        positions={
+            rank: fmean(step.own_positions for step in steps)
+            for rank, steps in run.ranks.items()
+            if steps
+        },
     )
 
 
@@ -196,9 +203,9 @@ def _row(records: list[StepTaken], ranks: list[int], size: int, *, first: bool) 
     exchanges = [p["exchange"] + p["agree"] for p in parts]
     means = {part: fmean(p[part] for p in parts) for part in PARTS}
     complete = len(records) == size
-    wire = min(p["exchange"] for p in parts) + min(p["agree"] for p in parts)
-    if not complete:
-        wire = fmean(exchanges)
+    # Both together: where one direction is slow, its sender is through with the exchange first
+    # and waits for the receiver in the agreement.
+    wire = min(exchanges) if complete else fmean(exchanges)
     if size == 1:
         wire = 0.0
     waits = sorted(exchange - min(exchanges) for exchange in exchanges)

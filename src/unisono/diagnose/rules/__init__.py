@@ -17,6 +17,7 @@ from unisono.diagnose.rules.empty_translations import EmptyTranslations
 from unisono.diagnose.rules.evaluation_cost import EvaluationCost
 from unisono.diagnose.rules.foreign_traffic import ForeignTraffic
 from unisono.diagnose.rules.input_bound import InputBound
+from unisono.diagnose.rules.latency_bound import LatencyBound
 from unisono.diagnose.rules.loss_spike import LossSpike
 from unisono.diagnose.rules.lost_ranks import LostRanks
 from unisono.diagnose.rules.memory import Memory
@@ -43,6 +44,7 @@ RULES: dict[str, Callable[[Case], tuple[Finding, ...]]] = {
     "straggler": Straggler(),
     "slow_direction": SlowDirection(),
     "burst_credits": BurstCredits(),
+    "latency_bound": LatencyBound(),
     "foreign_traffic": ForeignTraffic(),
     "wrong_interface": WrongInterface(),
     "more_machines": MoreMachines(),

@@ -1,0 +1,1 @@
+"""Runs with a known fault, and whether the report names it."""

@@ -1,0 +1,58 @@
+"""Why one process comes later than the others: its input, its share, or its machine."""
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from unisono.diagnose.ledger import Ledger
+
+Kind = Literal["input", "tokens", "compute", "recording"]
+
+INPUT, COMPUTE = ("data", "copy"), ("forward", "backward", "optimizer", "other")
+# Of the arithmetic that a late process does longer: what more positions explain of it.
+EXPLAINED = 0.5
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a rank is late, and the seconds an update that it takes longer.
+
+    `positions` is how many times as many positions it computes as the others do.
+    """
+
+    kind: Kind
+    seconds: float
+    positions: float
+
+
+def why_late(ledger: Ledger, late: int) -> Why | None:
+    """Return what rank `late` does longer than the others; None without records of both."""
+    means = ledger.by_rank
+    together = ledger.rows[-1].waits if ledger.rows else {}
+    others = [rank for rank in together if rank != late and rank in means]
+    if not others or late not in means:
+        return None
+
+    def excess(parts: tuple[str, ...]) -> float:
+        usual = fmean(sum(means[rank][part] for part in parts) for rank in others)
+        return sum(means[late][part] for part in parts) - usual
+
+    causes: dict[Kind, float] = {
+        "input": excess(INPUT),
+        "compute": excess(COMPUTE),
+        "recording": excess(("recording",)),
+    }
+    kind = max(causes, key=lambda name: causes[name])
+    positions = _positions(ledger, late, others)
+    usual = fmean(sum(means[rank][part] for part in COMPUTE) for rank in others)
+    if kind == "compute" and (positions - 1) * usual >= EXPLAINED * causes[kind] > 0:
+        kind = "tokens"
+    seconds = causes["compute" if kind == "tokens" else kind]
+    return Why(kind, max(0.0, seconds), positions)
+
+
+def _positions(ledger: Ledger, late: int, others: list[int]) -> float:
+    """Return how many times the others' positions the late rank computes; 1 if not known."""
+    mean = ledger.positions
+    known = [mean[rank] for rank in others if mean.get(rank)]
+    return mean[late] / fmean(known) if known and mean.get(late) else 1.0

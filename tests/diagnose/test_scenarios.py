@@ -1,0 +1,57 @@
+"""Real runs with a known fault: a small part of `benchmarks/diagnosis.py`.
+
+Tests share the machine, so that a rank may truly be late; how far a share is off is measured by
+the benchmark, on a machine that does nothing else.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from diagnosis.course import Course, make_run
+from diagnosis.judge import late
+
+pytestmark = [pytest.mark.ranks, pytest.mark.usefixtures("able")]
+
+NEIGHBOURS = {"straggler", "stolen_time"}  # what other tests do to a healthy run
+QUICK = {
+    "model": {"width": 32, "heads": 2, "inner": 64},
+    "batching": {"tokens_per_update": 512, "tokens_per_micro_batch": 256},
+}
+LARGE_MODEL = {"batching": QUICK["batching"]}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("scenarios")
+
+
+def test_nothing_is_found_in_a_healthy_run(home):
+    outcome = make_run(Course(steps=30, nodes=1, workers=2, tables=QUICK), home, "healthy", 1)
+    assert set(outcome.findings) <= NEIGHBOURS, outcome.report.findings
+
+
+def test_a_slow_collate_function_on_one_rank_is_named_with_the_rank(home):
+    course = Course(
+        steps=24, tables=QUICK, faults={"slow_collate": {"seconds": 0.25, "ranks": [1]}}
+    )
+    outcome = make_run(course, home, "slow-input-one", 1)
+    assert outcome.report.bottleneck.cause == "straggler"
+    assert late(1, "its data came late")(outcome), outcome.report
+
+
+def test_a_slow_link_is_named_with_its_rate_and_at_least_what_its_bytes_take(home):
+    course = Course(steps=12, link="50mbit", tables=LARGE_MODEL)
+    outcome = make_run(course, home, "slow-link", 1)
+    bottleneck, network = outcome.report.bottleneck, outcome.report.answer("network")
+    assert bottleneck.cause == "network"
+    assert network.verdict == "bottleneck"
+    # Never more than it carries, and less only where a busy machine does not use it.
+    assert 0.7 * 50 <= network.values["link_mbit_per_s"] <= 50
+    on_the_wire = network.values["expected_bytes_per_step"] * 8 / 50e6
+    hidden = sum(step.hidden for step in outcome.view.steps)
+    least = (len(outcome.view.steps) * on_the_wire - hidden) / outcome.wall
+    assert least <= bottleneck.share <= 1.0
