@@ -76,7 +76,7 @@ def trial(corpus: Path, home: Path, kind: str, turn: int, delay: float) -> tuple
                 or HOW[kind] not in line
             ):
                 raise SystemExit(f"node{node} says: {line}")
-            said += [moment, written(stage, node)]
+            said += [moment, stage.loss(node).time]
     first = min(step.time for step in read_run(home / "run").steps)
     return max(said) - lost_at, first - began
 
@@ -93,17 +93,6 @@ def disturb(stage: Stage, kind: str, *, cut: bool) -> list[int]:
         stage.lab.power_off(1)
         return [0]
     return [0, 1]
-
-
-def written(stage: Stage, rank: int) -> float:
-    """Return when the loss was written into the events of a rank."""
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while time.monotonic() < deadline:
-        losses = stage.losses(rank)
-        if losses:
-            return losses[0].time
-        time.sleep(0.05)
-    raise SystemExit(f"rank {rank} has no event of the loss")
 
 
 def print_table(found: dict[str, list[float]], first_steps: list[float]) -> None:

@@ -8,6 +8,7 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.exchanged import expected_bytes
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import count, percent
+from unisono.physics.pipeline import USUAL_BUCKET_MB
 from unisono.units import duration
 
 # What TCP dares to send at once after a pause; with every answer it is twice as much.
@@ -64,7 +65,7 @@ def _round_trip(case: Case) -> float:
 
 
 def _buckets(case: Case) -> int:
-    size = case.setting("sync", "bucket_mb", 25.0) * MEGABYTE
+    size = (case.setting("sync", "bucket_mb", 0.0) or USUAL_BUCKET_MB) * MEGABYTE
     return max(1, math.ceil(4 * case.parameters / size))
 
 
