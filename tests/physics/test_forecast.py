@@ -289,6 +289,19 @@ def test_a_way_that_costs_the_processor_too_much_does_not_hide_the_link():
     assert outer.exchange.every == 16
 
 
+def test_machines_do_not_go_apart_for_a_few_percent():
+    packings = tuple(Packing(bits, 1e-9, 0.5e-9) for bits in (16, 8, 4))
+    measured = msgspec.structs.replace(
+        two(rate=100 * MB, device="cpu", busy=1e-9),
+        job=msgspec.structs.replace(JOB, strategy="auto"),
+        packings=packings,
+    )
+    chosen, *_, rare = forecast(measured).chosen, *forecast(measured).ways
+    assert chosen.exchange.strategy == "compressed"
+    assert rare.exchange.behind
+    assert 0.9 < rare.step.seconds / chosen.step.seconds < 0.97
+
+
 def test_a_processor_that_is_kept_busy_by_the_exact_exchange_is_no_ideal():
     # 0.1 s for 4 MB are 1 s for 40 MB: beside that, any exchange seems to lose nothing.
     slow = two(rate=20 * MB, device="cpu", busy=0.1)

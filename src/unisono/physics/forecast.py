@@ -23,6 +23,7 @@ AUTO, NOT_OVERLAPPED, RARE = "auto", "all_reduce", "diloco"  # as `sync.strategy
 WORTH_A_NOTE = 0.03
 FREE_TOLL = 2.5e-9  # seconds of a processor for each byte that it sends over a fast network
 WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
+WORTH_GOING_APART = 0.10  # what weights that differ for a while must gain at least
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,12 @@ def _losses(ways: Sequence[Way], rounds: Sequence[Round]) -> list[float]:
 
 
 def _least_drastic(ways: Sequence[Way], rounds: Sequence[Round]) -> Way:
-    return ways[least_drastic(_losses(ways, rounds), [way.speedup for way in ways])]
+    way = ways[least_drastic(_losses(ways, rounds), [way.speedup for way in ways])]
+    together = min(
+        (one for one in ways if not one.exchange.behind), key=lambda one: one.step.seconds
+    )
+    gain = 1 - way.step.seconds / together.step.seconds if together.step.seconds else 0.0
+    return together if way.exchange.behind and gain < WORTH_GOING_APART else way
 
 
 def _interval(values: Sequence[float]) -> Interval:
