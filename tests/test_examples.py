@@ -94,21 +94,19 @@ def test_the_multi30k_example_runs_from_text_to_bleu(tmp_path):
     sets = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
     script = [sys.executable, str(EXAMPLES / "multi30k" / "run.py")]
     done = subprocess.run(
-        [*script, "--seeds", "1", "2", "--text", str(TEXT), *sets],
+        [*script, "--seeds", "2", "--text", str(TEXT), *sets],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    one, two, signature, mean = done.stdout.splitlines()
-    assert re.fullmatch(r"seed 1: BLEU [\d.]+ in \d+ min \d\d s", one)
-    assert two.startswith("seed 2: BLEU ")
+    one, signature, mean = done.stdout.splitlines()
+    assert re.fullmatch(r"seed 2: BLEU [\d.]+ in \d+ min \d\d s", one)
     assert "case:mixed" in signature
     assert "tok:13a" in signature
-    assert mean.startswith("mean of 2: ")
-    for seed in (1, 2):
-        run = tmp_path / "runs" / f"multi30k-{seed}"
-        assert read_run(run).last_starts[0].size == 2
-        assert tomllib.loads((run / "config.toml").read_text())["seed"] == seed
-        assert len((run / "test_2016_flickr.de").read_text().splitlines()) == 1000
+    assert mean.startswith("mean of 1: ")
+    run = tmp_path / "runs" / "multi30k-2"
+    assert read_run(run).last_starts[0].size == 2
+    assert tomllib.loads((run / "config.toml").read_text())["seed"] == 2
+    assert len((run / "test_2016_flickr.de").read_text().splitlines()) == 1000

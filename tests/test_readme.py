@@ -66,10 +66,10 @@ def test_a_short_demo_learns_the_builtin_corpus(tmp_path):
     config = tmp_path / "configs" / "demo.toml"
     text = config.read_text()
     assert text.count("_steps = 1100") == 2
-    config.write_text(text.replace("_steps = 1100", "_steps = 360"))
+    config.write_text(text.replace("_steps = 1100", "_steps = 275"))
     shown = shell("unisono demo", tmp_path, 1400)
     report = json.loads((tmp_path / "runs" / "demo" / "report.json").read_text())
     assert [answer["verdict"] for answer in report["answers"]][0] == "finished"
     assert len(report["answers"]) == 11
     bleu = re.search(r"test set, best checkpoint .*: BLEU ([\d.]+)", shown.stderr)
-    assert float(bleu[1]) > 25  # copying gives 0, word for word 12
+    assert float(bleu[1]) > 20  # copying gives 0, word for word 12

@@ -6,6 +6,7 @@ import pytest
 from joining import ends_of, start_here, variables
 
 from support.ranks import free_port
+from unisono.units import duration
 
 pytestmark = pytest.mark.ranks
 
@@ -17,7 +18,7 @@ def at(port, rank, size=2, **further):
 
 def test_who_is_missing_is_told_and_after_a_while_an_error():
     # Process 0 holds the store: whoever is in it when that leaves says so instead.
-    port, waits = free_port(), {0: 9, 2: 5}
+    port, waits = free_port(), {0: 12, 2: 6}
     joiners = [start_here(at(port, rank, 4, START=wait)) for rank, wait in waits.items()]
     for (rank, wait), end in zip(waits.items(), ends_of(joiners), strict=True):
         host = socket.gethostname()
@@ -26,7 +27,7 @@ def test_who_is_missing_is_told_and_after_a_while_an_error():
             f"(processes 0, 2 on {host}), missing: processes 1, 3"
         )
         assert end.exit_code == 4
-        told, _, error = end.said.partition(f"RunError: after {wait}.00 s, ")
+        told, _, error = end.said.partition(f"RunError: after {duration(wait)}, ")
         assert f"process {rank}" in told  # before it was too late
         assert error.startswith(wanted)
 

@@ -16,7 +16,7 @@ from diagnosis.judge import late
 
 pytestmark = [pytest.mark.ranks, pytest.mark.usefixtures("able")]
 
-NEIGHBOURS = {"straggler", "stolen_time"}  # what other tests do to a healthy run
+NEIGHBOURS = {"straggler", "stolen_time", "input_bound"}  # what other tests do to a healthy run
 QUICK = {
     "model": {"width": 32, "heads": 2, "inner": 64},
     "batching": {"tokens_per_update": 512, "tokens_per_micro_batch": 256},
@@ -44,14 +44,14 @@ def test_a_slow_collate_function_on_one_rank_is_named_with_the_rank(home):
 
 
 def test_a_slow_link_is_named_with_its_rate_and_at_least_what_its_bytes_take(home):
-    course = Course(steps=12, link="50mbit", tables=LARGE_MODEL)
+    course = Course(steps=12, link="100mbit", tables=LARGE_MODEL)
     outcome = make_run(course, home, "slow-link", 1)
     bottleneck, network = outcome.report.bottleneck, outcome.report.answer("network")
     assert bottleneck.cause == "network"
     assert network.verdict == "bottleneck"
     # Never more than it carries, and less only where a busy machine does not use it.
-    assert 0.7 * 50 <= network.values["link_mbit_per_s"] <= 50
-    on_the_wire = network.values["expected_bytes_per_step"] * 8 / 50e6
+    assert 0.7 * 100 <= network.values["link_mbit_per_s"] <= 100
+    on_the_wire = network.values["expected_bytes_per_step"] * 8 / 100e6
     hidden = sum(step.hidden for step in outcome.view.steps)
     least = (len(outcome.view.steps) * on_the_wire - hidden) / outcome.wall
     assert least <= bottleneck.share <= 1.0

@@ -142,17 +142,18 @@ def train_until(number, save, settings):
     train(settings)
 
 
-def kill_at_every_call(home, save):
-    """Kill at the first, second, … I/O call of a save until it survives; continue each time."""
+def kill_at_every_call(home, save, stride):
+    """Kill at every `stride`-th I/O call of a save until it survives; continue each time."""
     wanted = settings_for(home, f"every-{save}-reference", 4, 1)
     assert finish(wanted)
     final = final_bytes(wanted.run)
-    number, same, kept = 0, 0, 0
+    trials, same, kept = 0, 0, 0
     while True:
-        number += 1
+        number = 1 + trials * stride
         settings = settings_for(home, f"every-{save}-{number}", 4, 1)
         if exit_code(in_child(train_until, number, save, settings)) != KILLED:
-            return {"calls": number - 1, "identical": same, "sound": kept}
+            return {"calls": trials, "identical": same, "sound": kept}
+        trials += 1
         kept += bool(checkpoint.newest(Path(settings.run) / "checkpoints")[0]) or save == 1
         same += finish(settings) and final_bytes(settings.run) == final
         shutil.rmtree(settings.run)

@@ -65,7 +65,7 @@ def _serve(rank, size, workers, port, pipe):
         MASTER_PORT=str(port),
         GLOO_SOCKET_IFNAME="lo",
     )
-    comm = join("cpu", timeout_seconds=60, interface="lo" if workers < size else "")
+    comm = join("cpu", timeout_seconds=120, interface="lo" if workers < size else "")
     torch.set_num_threads(1)
     while (job := pipe.recv()) is not None:
         function, args = job

@@ -39,9 +39,12 @@ def test_sixty_random_kills_end_in_the_same_bits(home):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("save", [1, 3], ids=["the first save", "a save that prunes"])
-def test_a_kill_at_every_io_call_of_a_save_ends_in_the_same_bits(home, save):
-    found = crash(home, "every", save)
-    assert found["calls"] > 20
+@pytest.mark.parametrize(
+    ("save", "stride"), [(1, 3), (3, 1)], ids=["the first save", "a save that prunes"]
+)
+def test_a_kill_at_every_io_call_of_a_save_ends_in_the_same_bits(home, save, stride):
+    """What a first save does, the others do as well; there every third call is enough."""
+    found = crash(home, "every", save, stride)
+    assert found["calls"] > 20 / stride
     assert found["identical"] == found["calls"]
     assert found["sound"] == found["calls"]

@@ -64,7 +64,9 @@ def test_alone(corpus_home, tmp_path, last, stops):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("strategy", ["ddp", "all_reduce"])
+@pytest.mark.parametrize(
+    ("ranks", "strategy"), [(4, "ddp"), (2, "all_reduce")], indirect=["ranks"]
+)
 def test_on_several_ranks(ranks, corpus_home, tmp_path, strategy):
     home = link_corpus(corpus_home, tmp_path)
     tables = {"sync": {"strategy": strategy, "bucket_mb": 0.005}}

@@ -51,6 +51,7 @@ def test_alone(corpus_home, tmp_path, feature):
 
 
 @pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2], indirect=True)
 @pytest.mark.parametrize("feature", ["average", "all"])
 def test_on_several_ranks(ranks, corpus_home, tmp_path, feature):
     home = link_corpus(corpus_home, tmp_path)

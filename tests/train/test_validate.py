@@ -94,6 +94,7 @@ def test_no_samples_are_made_if_none_are_wanted(corpus_home, tmp_path):
 
 
 @pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2], indirect=True)
 def test_the_leading_process_tells_what_all_have_translated(ranks, corpus_home, tmp_path):
     home = link_corpus(corpus_home, tmp_path)
     alone = train(Solo(), home, "alone", False, samples=11)
@@ -162,6 +163,7 @@ def test_some_pairs_cost_what_they_cost_among_all(examination, corpus_home, tmp_
 
 
 @pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [4], indirect=True)
 def test_all_processes_know_the_same_losses(ranks, corpus_home, tmp_path):
     home = link_corpus(corpus_home, tmp_path)
     alone = train(Solo(), home, "alone", False)

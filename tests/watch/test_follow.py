@@ -91,6 +91,24 @@ def test_a_long_run_takes_little_room(run, monkeypatch):
     assert follower.outline[-1][0] > 1900
 
 
+def test_of_a_continued_run_only_the_leading_process_is_read_from_its_beginning(
+    run, monkeypatch
+):
+    monkeypatch.setattr(follow, "RECENT_BYTES", 300)
+    monkeypatch.setattr(follow, "CHUNK_BYTES", 1000)
+    for rank in (0, 1):
+        tell(run, start(rank), *(step(n) for n in range(1, 101)), rank=rank)
+    follower = Follower(run, recent=True)
+    for rank in (0, 1):
+        tell(run, start(rank, step=100), *(step(n) for n in range(101, 121)), rank=rank)
+    view = follower.look()
+    assert numbers(view) == list(range(1, 121))
+    assert numbers(view, 1) == list(range(101, 121))
+    assert [(begun.rank, begun.step) for begun in view.starts] == [(0, 0), (0, 100), (1, 100)]
+    tell(run, step(121), rank=1)
+    assert numbers(follower.look(), 1)[-1] == 121
+
+
 def test_another_run_in_the_same_place_is_read_from_its_beginning(run):
     follower = Follower(run)
     tell(run, start(), *(step(n) for n in range(1, 11)))

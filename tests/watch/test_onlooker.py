@@ -41,6 +41,7 @@ def restless(monkeypatch):
     """Look often, for a fifth of the time: all the time would leave the training none."""
     monkeypatch.setattr(onlooker, "EVERY_SECONDS", 0.05)
     monkeypatch.setattr(onlooker, "MOST_OF_THE_TIME", 0.2)
+    monkeypatch.setattr(onlooker, "LAST_WORD_SECONDS", 60.0)
 
 
 def quick(home, run, steps):
@@ -66,7 +67,7 @@ def test_what_is_found_is_said_once_and_written_down(corpus_home, tmp_path, rest
     assert {"bottleneck", "test_overlap"} <= {event.id for event in said}
     assert list(read_run(run).found) == said
     again = looked_at(Solo(), quick(corpus_home, run, 130))
-    told = [(event.id, event.about) for event in (*said, *again)]
+    told = [(event.id, event.about) for event in (*said, *again) if not event.over]
     assert len(told) == len(set(told))
     assert list(read_run(run).found) == [*said, *again]
 
@@ -106,7 +107,7 @@ def test_what_is_still_being_looked_at_in_the_end_is_said(tmp_path, monkeypatch)
 
 def late_second(comm, home, run):
     settings = quick(Path(home), run, 60)
-    late = 0.02 if comm.world.rank == 1 else 0.0
+    late = 0.12 if comm.world.rank == 1 else 0.0  # much more than a busy machine adds
     return [(event.id, event.about) for event in looked_at(comm, settings, late)]
 
 

@@ -113,15 +113,27 @@ def test_what_was_gone_is_said_again_and_what_wavers_is_not():
     teller.news(look(finding(), last=50))
     assert teller.news(look(first=50, last=349)) == []  # some of those updates still count
     assert teller.news(look(finding(), first=50, last=349)) == []
-    assert names(teller.news(look(first=350, last=649))) == [("padding", "", True)]
-    assert names(teller.news(look(finding(), first=400, last=699))) == [("padding", "", False)]
+    for again in (350, 650):  # a look that misses it is not enough, nor are two
+        assert teller.news(look(first=again, last=again + 299)) == []
+    assert names(teller.news(look(first=950, last=1249))) == [("padding", "", True)]
+    assert names(teller.news(look(finding(), first=1000, last=1299))) == [
+        ("padding", "", False)
+    ]
+
+
+def test_what_every_other_look_of_a_fast_run_misses_is_not_repeated():
+    teller = Teller(Teller().news(look(finding())))
+    for number in range(1, 10):
+        found = [finding()] if number % 2 else []
+        assert teller.news(look(*found, first=1000 * number, last=1000 * number + 299)) == []
 
 
 def test_a_run_that_is_continued_does_not_repeat_itself():
     said = Teller().news(look(verdict(), finding()))
     again = Teller(said)
     assert again.news(look(verdict(), finding(), first=1002, last=1050)) == []
-    over = Teller([*said, *Teller(said).news(look(first=1002, last=1050))])
+    looks = [look(first=first, last=first + 48) for first in (1002, 1302, 1602)]
+    over = Teller([*said, *(found for one in looks for found in again.news(one))])
     assert names(over.news(look(finding(), first=2002, last=2050))) == [("padding", "", False)]
 
 

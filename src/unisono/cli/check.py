@@ -18,6 +18,7 @@ from unisono.launch.local import plan_local
 from unisono.launch.plan import Training
 from unisono.physics.forecast import Forecast, Way, forecast
 from unisono.physics.measured import Measured, Process
+from unisono.printable import printable
 from unisono.units import amount_of_bytes, duration
 
 FORMAT = 1
@@ -89,7 +90,7 @@ def _page(found: Forecast) -> str:
     if found.stop:
         lines += ["", f"STOP: {found.stop}"]
     lines += ["", _advice(found)]
-    return "\n".join(lines)
+    return "\n".join(printable(line) for line in lines)
 
 
 def _about_machines(measured: Measured) -> list[str]:

@@ -182,7 +182,8 @@ class Screen:
 
     def _say(self, text: str) -> None:
         if text:
-            self._console.print(text, markup=False)
+            shown = "\n".join(printable(line) for line in text.split("\n"))
+            self._console.print(shown, markup=False)
 
 
 def _translation(sample: Sample) -> str:

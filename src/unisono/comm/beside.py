@@ -57,4 +57,5 @@ def _work(jobs: "SimpleQueue[Job | None]") -> None:
             future.set_exception(error)  # type: ignore[arg-type]
         else:
             future.set_result(result)
+            del result
         del item, job, future  # until the next one comes, nothing is kept

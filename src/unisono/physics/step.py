@@ -80,7 +80,7 @@ def step_of(
         share = exchange.card_bytes / sum(sizes)
         end = end_of_exchange(ready, [size * share for size in sizes], link, hops)
         wire = sum(link.seconds(size * share, hops) for size in sizes)
-        exposed = end - window
+        exposed = max(0.0, end - window)
     else:
         exposed = wire = alone / exchange.every
     return Step(work.seconds + exposed, work.seconds, exposed, max(0.0, wire - exposed))

@@ -36,7 +36,8 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
     `seconds` are those that the run had taken by then. `sources` says what an epoch is mixed
     of, if there is more than one source. `interface` and `address` are those of the network
     over which this process exchanges gradients; empty for a process alone. The `strategy`
-    sends numbers of so many `bits`, once in `every` updates.
+    sends numbers of so many `bits`, once in `every` updates, and gradients in buckets of
+    `bucket_mb`, which is 0 where a version did not say.
     """
 
     step: int
@@ -57,6 +58,7 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
     address: str = ""
     bits: int = 32
     every: int = 1
+    bucket_mb: float = 0.0
 
 
 class StepTaken(Event, frozen=True, kw_only=True, tag="step"):

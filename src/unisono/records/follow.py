@@ -42,6 +42,8 @@ from unisono.records.view import (
 KEPT_STEPS = 300
 KEPT_SAMPLES = 300
 OUTLINE = 400  # points of the course of the loss: at least as many, at most twice
+CHUNK_BYTES = 2**20
+RECENT_BYTES = 2**18  # of a file, at least: a start and what came shortly before
 
 
 @dataclass
@@ -61,10 +63,10 @@ class _Tail:
         """Yield the lines that are new."""
         with self.path.open("rb") as file:
             file.seek(self.read)
-            data = file.read()
-        self.read += len(data)
-        *lines, self.torn = (self.torn + data).split(b"\n")
-        yield from (line for line in lines if line.strip())
+            while data := file.read(CHUNK_BYTES):
+                self.read += len(data)
+                *lines, self.torn = (self.torn + data).split(b"\n")
+                yield from (line for line in lines if line.strip())
 
 
 @dataclass
@@ -130,15 +132,19 @@ class _Sampler:
 
 
 class Follower:
-    """Looks at a run again and again."""
+    """Looks at a run again and again; if that is `recent`, at the last session of most ranks.
 
-    def __init__(self, path: Path) -> None:
+    Rank 0 tells the story of the run and is always read from its beginning.
+    """
+
+    def __init__(self, path: Path, *, recent: bool = False) -> None:
         self._path, self._config = path, read_config(path)
         self._directory = RunDirectory(path)
         self._environment = read_json(self._directory.environment)
         self._corpus = read_json(self._directory.corpus)
         self._ranks: dict[int, _Rank] = {}
         self._samplers: dict[int, _Sampler] = {}
+        self._skipped = _history(path) if recent else {}
 
     @property
     def outline(self) -> list[tuple[int, float]]:
@@ -149,13 +155,16 @@ class Follower:
         """Return the run as it stands now, with the last updates of each process."""
         for number, path in _files(self._path / "events"):
             if number not in self._ranks or self._ranks[number].tail.began_anew:
-                self._ranks[number] = _Rank(_Tail(path))
+                self._ranks[number] = _Rank(self._tail(path))
             self._ranks[number].look()
         for number, path in _files(self._path / "monitor"):
             if number not in self._samplers or self._samplers[number].tail.began_anew:
-                self._samplers[number] = _Sampler(_Tail(path))
+                self._samplers[number] = _Sampler(self._tail(path))
             self._samplers[number].look()
         return self._view()
+
+    def _tail(self, path: Path) -> _Tail:
+        return _Tail(path, read=self._skipped.pop(path, 0))
 
     def _view(self) -> RunView:
         leader = self._ranks[0].others if 0 in self._ranks else []
@@ -183,6 +192,13 @@ class Follower:
             found=tuple(of_kind(leader, Found)),
             gone=leader_is_gone(self._directory, starts),
         )
+
+
+def _history(run: Path) -> dict[Path, int]:
+    """Return by file how much of it is history now; its last line may be cut."""
+    events = [path for number, path in _files(run / "events") if number]
+    samples = [path for _, path in _files(run / "monitor")]
+    return {path: max(0, path.stat().st_size - RECENT_BYTES) for path in (*events, *samples)}
 
 
 def _files(directory: Path) -> Iterator[tuple[int, Path]]:

@@ -97,6 +97,8 @@ def _with(settings: Settings, choice: Choice) -> Settings:
         # Updates made together would take as long as the link that is to be spared: only a
         # rate that rises from nothing makes the beginning gentle.
         changes |= {"local_steps": choice.every, "warmup_steps": 0}
+        if sync.closing_steps >= settings.train.max_steps:  # or the end is not known
+            changes["closing_steps"] = 0
     return msgspec.structs.replace(settings, sync=msgspec.structs.replace(sync, **changes))
 
 

@@ -27,7 +27,7 @@ from unisono.records.layout import RunDirectory
 # What may change when a run is continued: none of it changes what an update does.
 MAY_DIFFER = {"run", "device", "sync", "limits", "validation", "checkpoint", "decoding", "data"}
 MAY_DIFFER |= {"monitor"}
-LOCK_ATTEMPTS, LOCK_PAUSE_SECONDS = 5, 0.05
+LOCK_ATTEMPTS, LOCK_PAUSE_SECONDS = 20, 0.05
 LIMITS = {"max_steps", "max_epochs", "max_time", "patience", "show_every_steps", "compile"}
 
 

@@ -12,6 +12,7 @@ import torch
 from unisono.batching.collate import nothing_to_learn
 from unisono.bundle.writer import write_bundle
 from unisono.comm.protocol import Comm
+from unisono.comm.settings import USUAL_BUCKET_MB
 from unisono.comm.strategies import check_strategy, idle_strategy
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell, say_nothing
@@ -169,6 +170,7 @@ def _started(session: Session, found: Found, model: TransformerModel) -> Started
         address=world.address,
         bits=sync.bits if sync.strategy in ("compressed", "diloco") else 32,
         every=sync.local_steps if sync.strategy == "diloco" else 1,
+        bucket_mb=sync.bucket_mb or USUAL_BUCKET_MB,
     )
 
 

@@ -8,6 +8,7 @@ longer it takes, so that it never costs more than a small share of the time.
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -31,7 +32,7 @@ class Onlooker:
         self._thread: threading.Thread | None = None
         self._due, self._looking, self._leaving = threading.Event(), False, False
         self._news: deque[Found | Warned] = deque()
-        self._steps, self._seconds = 0, 0.0
+        self._step, self._steps, self._seconds = 0, 0, 0.0
         self._next = 0.0
 
     def __enter__(self) -> "Onlooker":
@@ -51,7 +52,8 @@ class Onlooker:
             self._thread = threading.Thread(target=self._work, daemon=True)
             self._thread.start()
         if isinstance(event, StepTaken) and self._thread is not None:
-            self._steps, self._seconds = self._steps + 1, self._seconds + event.seconds
+            self._step, self._steps = event.step, self._steps + 1
+            self._seconds += event.seconds
             enough = self._steps >= ENOUGH_STEPS or self._seconds >= ENOUGH_SECONDS
             if enough and not self._looking and time.monotonic() >= self._next:
                 self._looking = True
@@ -78,14 +80,14 @@ class Onlooker:
 
     def _work(self) -> None:
         try:
-            self._look_again_and_again()
+            # Now, while all that others wrote is history, unless they wrote it just before.
+            self._look_again_and_again(Follower(self._run, recent=True))
         except Exception as error:  # noqa: BLE001  whatever it is, the training goes on
             words = f"{type(error).__name__}: {error}".splitlines()[0]
             message = f"the run is no longer looked at while it goes on: {words}"
-            self._say(Warned(time=time.time(), step=self._steps, message=message))
+            self._say(Warned(time=time.time(), step=self._step, message=message))
 
-    def _look_again_and_again(self) -> None:
-        follower: Follower | None = None
+    def _look_again_and_again(self, follower: Follower) -> None:
         teller: Teller | None = None
         while True:
             self._due.wait()
@@ -93,7 +95,6 @@ class Onlooker:
             if not self._looking:
                 return
             began, now = time.thread_time(), time.time()
-            follower = follower or Follower(self._run)
             view = follower.look()
             teller = teller or Teller(view.found)
             look = look_at(view, now)
@@ -106,7 +107,11 @@ class Onlooker:
                 return
 
     def _say(self, event: Found | Warned) -> None:
-        lines = LineWriter(RunDirectory(self._run).events(0))
-        lines.write(to_line(event))
-        lines.close()
+        directory = RunDirectory(self._run)
+        # A disk that is full or gone takes no event; it is said all the same.
+        with suppress(OSError):
+            if directory.config.is_file():
+                lines = LineWriter(directory.events(0))
+                lines.write(to_line(event))
+                lines.close()
         self._news.append(event)

@@ -9,7 +9,7 @@ from unisono.records.view import RunView
 from unisono.watch.recent import recent_case
 from unisono.watch.verdict import BOTTLENECK, findings_of, verdict_finding
 
-ANOTHER_VERDICT = 3  # looks in a row that must agree before a second verdict is given
+CERTAIN = 3  # looks in a row that must agree on a second verdict, or that something is over
 
 Key = tuple[str, str]
 
@@ -34,11 +34,20 @@ def look_at(view: RunView, now: float) -> Look | None:
     return Look(now, steps[0].step, steps[-1].step, found)
 
 
+@dataclass
+class _Standing:
+    """A finding that was said: when it was last seen, and how many looks have missed it."""
+
+    found: Found
+    seen: int
+    missed: int = 0
+
+
 class Teller:
     """Knows what was said, also by the process that led the run before it was continued."""
 
     def __init__(self, said: Iterable[Found] = ()) -> None:
-        self._standing: dict[Key, tuple[Found, int]] = {}
+        self._standing: dict[Key, _Standing] = {}
         self._verdicts: set[str] = set()
         self._same_verdict: tuple[str, int] = ("", 0)
         for found in said:
@@ -58,7 +67,7 @@ class Teller:
         key = finding.id, _about(finding)
         if key not in self._standing:
             return True
-        self._standing[key] = self._standing[key][0], look.step
+        self._standing[key] = _Standing(self._standing[key].found, look.step)
         return False
 
     def _is_new_verdict(self, cause: str) -> bool:
@@ -66,12 +75,21 @@ class Teller:
         before, times = self._same_verdict
         times = times + 1 if cause == before else 1
         self._same_verdict = cause, times
-        lasts = times >= ANOTHER_VERDICT or not self._verdicts
+        lasts = times >= CERTAIN or not self._verdicts
         return cause not in self._verdicts and lasts
 
     def _gone(self, look: Look) -> Sequence[Found]:
-        """Return what was last seen in updates of which none is looked at any more."""
-        return [found for found, seen in self._standing.values() if seen < look.first_step]
+        """Return what was last seen in updates of which none is looked at any more.
+
+        Some looks must have missed it: those of a fast run have no updates in common.
+        """
+        here = {(one.id, _about(one)) for one in look.findings}
+        gone = []
+        for key, standing in self._standing.items():
+            standing.missed += key not in here
+            if standing.missed >= CERTAIN and standing.seen < look.first_step:
+                gone.append(standing.found)
+        return gone
 
     def _note(self, found: Found) -> None:
         key = found.id, found.about
@@ -80,7 +98,7 @@ class Teller:
         elif found.over:
             self._standing.pop(key, None)
         else:
-            self._standing[key] = found, found.step
+            self._standing[key] = _Standing(found, found.step)
 
     def _event(self, look: Look, finding: Finding) -> Found:
         return Found(

@@ -65,8 +65,9 @@ def _round_trip(case: Case) -> float:
 
 
 def _buckets(case: Case) -> int:
-    size = (case.setting("sync", "bucket_mb", 0.0) or USUAL_BUCKET_MB) * MEGABYTE
-    return max(1, math.ceil(4 * case.parameters / size))
+    told = [start.bucket_mb for start in case.run.last_starts if start.bucket_mb]
+    size = max((*told, 0.0)) or case.setting("sync", "bucket_mb", 0.0) or USUAL_BUCKET_MB
+    return max(1, math.ceil(4 * case.parameters / (size * MEGABYTE)))
 
 
 def _rounds(case: Case) -> float:
