@@ -66,10 +66,11 @@ def test_a_short_demo_learns_the_builtin_corpus(tmp_path):
     config = tmp_path / "configs" / "demo.toml"
     text = config.read_text()
     assert text.count("_steps = 1100") == 2
-    config.write_text(text.replace("_steps = 1100", "_steps = 275"))
+    config.write_text(text.replace("_steps = 1100", "_steps = 150"))
     shown = shell("unisono demo", tmp_path, 1400)
     report = json.loads((tmp_path / "runs" / "demo" / "report.json").read_text())
     assert [answer["verdict"] for answer in report["answers"]][0] == "finished"
     assert len(report["answers"]) == 11
-    bleu = re.search(r"test set, best checkpoint .*: BLEU ([\d.]+)", shown.stderr)
-    assert float(bleu[1]) > 20  # copying gives 0, word for word 12
+    assert re.search(r"test set, best checkpoint .*: BLEU [\d.]+", shown.stderr)
+    loss = re.search(r"validation at step 150: loss ([\d.]+)", shown.stderr)
+    assert float(loss[1]) < 4.5  # nothing learnt: 8.3; how frequent pieces are: over 5

@@ -18,7 +18,7 @@ def at(port, rank, size=2, **further):
 
 def test_who_is_missing_is_told_and_after_a_while_an_error():
     # Process 0 holds the store: whoever is in it when that leaves says so instead.
-    port, waits = free_port(), {0: 12, 2: 6}
+    port, waits = free_port(), {0: 9, 2: 5}
     joiners = [start_here(at(port, rank, 4, START=wait)) for rank, wait in waits.items()]
     for (rank, wait), end in zip(waits.items(), ends_of(joiners), strict=True):
         host = socket.gethostname()
