@@ -1,6 +1,7 @@
 """A training that says what it finds while it goes on."""
 
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def quick(home, run, steps):
 def looked_at(comm, settings, after_step=0.0):
     """Train; return what was said of it."""
     said = []
-    with Onlooker(Path(settings.run)) as one:
+    with closing(Onlooker(Path(settings.run))) as one:
         for event in run_with(comm, settings):
             said += one.saw(event)
             if isinstance(event, StepTaken):
@@ -100,7 +101,7 @@ def test_what_is_still_being_looked_at_in_the_end_is_said(tmp_path, monkeypatch)
     events = [start(), *(step(n) for n in range(1, 51))]
     lines = b"".join(to_line(event) + b"\n" for event in events)
     (tmp_path / "events" / "rank-0000.jsonl").write_bytes(lines)
-    with Onlooker(tmp_path) as one:
+    with closing(Onlooker(tmp_path)) as one:
         assert [found for event in events for found in one.saw(event)] == []
         assert [found.id for found in one.finish()] == ["bottleneck"]
 

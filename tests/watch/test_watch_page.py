@@ -83,6 +83,15 @@ def test_gpus_steal_and_silence_are_shown():
     assert "no sample for 16 min 40 s" in shown(run, BEGAN + 201 + 1000)
 
 
+def test_of_a_run_that_is_over_nothing_is_left_and_nobody_is_missed():
+    going, over = replace(pair(), ends=()), pair()
+    assert over.ends
+    assert "alpha  eth0" in shown(going, BEGAN + 201)
+    text = shown(over, BEGAN + 5000)
+    assert "no sample for" not in text
+    assert " left" not in text
+
+
 def test_findings_are_shown_below_the_verdict():
     run = replace(pair(exchange=0.5), ends=())
     text = shown(run, BEGAN + 201, width=300)

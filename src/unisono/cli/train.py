@@ -1,6 +1,7 @@
 """`unisono train`: train alone, or as one of the processes torchrun started."""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -27,7 +28,7 @@ def train(config: Path, overrides: tuple[str, ...]) -> None:
     from unisono.watch.onlooker import Onlooker
 
     reason = ""
-    with Screen(settings) as screen, Onlooker(Path(settings.run)) as onlooker:
+    with Screen(settings) as screen, closing(Onlooker(Path(settings.run))) as onlooker:
         for event in run_training(settings, screen.tell):
             screen.show(event)
             for found in onlooker.saw(event):

@@ -4,8 +4,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-USUAL_BUCKET_MB = 25.0  # torch's own
-
 
 class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The exchange of gradients between processes, and what is done when one is lost.

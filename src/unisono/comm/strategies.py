@@ -6,7 +6,8 @@ from unisono.comm.ddp import Ddp
 from unisono.comm.diloco import Diloco, check_company
 from unisono.comm.powersgd import PowerSgd
 from unisono.comm.protocol import Strategy
-from unisono.comm.settings import USUAL_BUCKET_MB, Sync
+from unisono.comm.settings import Sync
+from unisono.physics.pipeline import USUAL_BUCKET_MB
 from unisono.units import seconds_of
 
 STRATEGIES: dict[str, type[Strategy]] = {

@@ -6,13 +6,13 @@ import msgspec
 
 from unisono import atomic
 from unisono.comm.protocol import Comm
-from unisono.comm.settings import USUAL_BUCKET_MB
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
 from unisono.errors import DataError
 from unisono.physics.forecast import AUTO, Forecast, Way, forecast
+from unisono.physics.pipeline import USUAL_BUCKET_MB
 from unisono.records.events import how_often
 from unisono.records.layout import RunDirectory
 from unisono.train.rehearsal import rehearse

@@ -12,13 +12,13 @@ import torch
 from unisono.batching.collate import nothing_to_learn
 from unisono.bundle.writer import write_bundle
 from unisono.comm.protocol import Comm
-from unisono.comm.settings import USUAL_BUCKET_MB
 from unisono.comm.strategies import check_strategy, idle_strategy
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
 from unisono.models.transformer import TransformerModel
+from unisono.physics.pipeline import USUAL_BUCKET_MB
 from unisono.records.environment import describe_environment
 from unisono.records.events import AnyEvent, Chose, Ended, Started, StepTaken, Tested, Warned
 from unisono.records.layout import RunDirectory

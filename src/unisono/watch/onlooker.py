@@ -10,7 +10,6 @@ import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from unisono.jsonl import LineWriter
 from unisono.records.events import AnyEvent, Found, Started, StepTaken, Warned, to_line
@@ -35,17 +34,6 @@ class Onlooker:
         self._step, self._steps, self._seconds = 0, 0, 0.0
         self._next = 0.0
 
-    def __enter__(self) -> "Onlooker":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave()
-
     def saw(self, event: AnyEvent) -> list[Found | Warned]:
         """Take note of `event`; return what was found by now and is written down."""
         if isinstance(event, Started) and event.rank == 0:
@@ -62,7 +50,7 @@ class Onlooker:
 
     def finish(self) -> list[Found | Warned]:
         """Return what the last look found, if one is still under way."""
-        self._leave()
+        self.close()
         return self._told()
 
     def _told(self) -> list[Found | Warned]:
@@ -71,7 +59,8 @@ class Onlooker:
             told.append(self._news.popleft())
         return told
 
-    def _leave(self) -> None:
+    def close(self) -> None:
+        """End it, after the look that is under way."""
         self._leaving = True
         self._due.set()
         if self._thread is not None:

@@ -55,18 +55,20 @@ def now_of(view: RunView, now: float) -> Now:
     tokens = sum(step.target_tokens for step in steps)
     updates = int(case.setting("train", "max_steps", 0))
     step = view.steps[-1].step if view.steps else 0
+    standing = state(case)
+    is_over = standing in ("finished", "stopped")
     return Now(
-        state=state(case),
+        state=standing,
         step=step,
         updates=updates,
         seconds_per_step=each,
         tokens_per_second=tokens / max(1e-9, sum(step.seconds for step in steps)),
-        seconds_left=_left(view, step, updates),
+        seconds_left=None if is_over else _left(view, step, updates),
         lanes=_lanes(view, recent.ledger.usual if recent else ()),
         bottleneck=recent.bottleneck if recent else None,
         verdict=verdict(recent) if recent else "",
         findings=findings_of(recent) if recent else (),
-        machines=machines_now(view, now),
+        machines=() if is_over else machines_now(view, now),
     )
 
 

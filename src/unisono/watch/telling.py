@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from unisono.diagnose.report import Finding
 from unisono.records.events import Found
 from unisono.records.view import RunView
@@ -112,15 +114,7 @@ class Teller:
         )
 
     def _over(self, look: Look, found: Found) -> Found:
-        return Found(
-            time=look.time,
-            step=look.step,
-            id=found.id,
-            about=found.about,
-            severity=found.severity,
-            summary=found.summary,
-            over=True,
-        )
+        return replace(found, time=look.time, step=look.step, advice="", over=True)
 
 
 def _about(finding: Finding) -> str:
