@@ -29,7 +29,15 @@ def test_a_second_machine_on_a_slow_link_is_warned_of():
     assert ddp["bytes_per_exchange"] == pytest.approx(363.1e6, rel=1e-3)
     assert "slower than one" in ddp["stop"]
     assert ddp["speedup"] < 1
-    assert two["advised"].startswith("diloco")
+    assert two["advised"] == "4-bit"
+
+
+@pytest.mark.parametrize(
+    ("link", "advised"), [("100gbit", "ddp"), ("1gbit", "4-bit"), ("100mbit", "diloco")]
+)
+def test_the_slower_the_link_the_more_drastic_the_advice(link, advised):
+    told = json.loads(said(*FIELD, "--link", link, "--nodes", "2", "--json"))
+    assert told["nodes"][0]["advised"].split(",")[0] == advised
 
 
 def test_the_page_says_the_same():

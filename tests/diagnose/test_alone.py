@@ -95,7 +95,7 @@ def test_nothing_is_said_where_it_pays_or_cannot_be_known(run):
 def test_fewer_bits_are_advised_where_they_make_it_pay():
     run = pair(exchange=0.5, rates=(4000.0, 4000.0))  # 244 MB take 0.49 s
     (found,) = findings(run)
-    better = better_exchange(case_of(run), one_machine(case_of(run)), 1.2)
+    better = better_exchange(case_of(run), one_machine(case_of(run)))
     assert better.exchange.strategy == "compressed"
     assert f"`sync.bits = {better.exchange.bits}`" in found.advice
     assert better.seconds < 0.9 / 1.2
@@ -109,12 +109,12 @@ def test_weights_go_apart_only_where_nothing_else_pays():
 
 def test_what_is_in_use_is_not_advised():
     run = pair(exchange=0.5, rates=(4000.0, 4000.0))
-    used = better_exchange(case_of(run), one_machine(case_of(run)), 1.2).exchange
+    used = better_exchange(case_of(run), one_machine(case_of(run))).exchange
     starts = tuple(
         msgspec.structs.replace(s, strategy=used.strategy, bits=used.bits) for s in run.starts
     )
     again = case_of(replace(run, starts=starts))
-    better = better_exchange(again, one_machine(again), 1.2)
+    better = better_exchange(again, one_machine(again))
     assert better is None or better.exchange.bits != used.bits
 
 

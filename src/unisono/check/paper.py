@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from unisono.models.settings import TransformerSettings
 from unisono.models.size import parameter_count, training_flops
-from unisono.physics.bill import Bill, bill_for, least_drastic, why_not
+from unisono.physics.bill import Bill, Option, bill_for, least_drastic, why_not
 from unisono.physics.cluster import Cluster, choices, step_on
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
@@ -72,9 +72,13 @@ class Outlook:
 
     @property
     def advised(self) -> Line:
-        """Return the least drastic way that hides the exchange, or the fastest if none does."""
-        waits = [line.bill.step.waiting for line in self.lines]
-        return self.lines[least_drastic(waits, [line.speedup for line in self.lines])]
+        """Return the one to take: see `least_drastic`."""
+        steps = [line.bill.step for line in self.lines]
+        options = [
+            Option(step.seconds, step.waiting, line.exchange.behind)
+            for step, line in zip(steps, self.lines, strict=True)
+        ]
+        return self.lines[least_drastic(options)]
 
 
 def outlooks(job: Job, nodes: Sequence[int], devices: int, link: Link) -> list[Outlook]:

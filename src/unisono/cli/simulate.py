@@ -97,8 +97,9 @@ def _show(job: Job, found: list[Outlook], options: dict[str, Any]) -> None:
     print("\nspeed with the exchange that is advised, one machine = 1")
     most = max(outlook.advised.speedup for outlook in found)
     for outlook in found:
-        speed = outlook.advised.speedup
-        print(f"{outlook.nodes:>8}  {'█' * max(1, round(BAR * speed / most))} {speed:.2f}")
+        speed, name = outlook.advised.speedup, outlook.advised.exchange.name
+        bar = "█" * max(1, round(BAR * speed / most))
+        print(f"{outlook.nodes:>8}  {bar} {speed:.2f}  {name}")
     for outlook in found:
         if outlook.exact.warning:
             size = amount_of_bytes(outlook.exact.exchange.card_bytes)

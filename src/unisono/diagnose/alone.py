@@ -9,6 +9,7 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.exchanged import expected_bytes
 from unisono.diagnose.ledger import parts_of
 from unisono.diagnose.link_use import link_uses, slowest
+from unisono.physics.bill import Option, least_drastic
 from unisono.physics.cluster import INSIDE, Cluster, choices, exact_exchange, step_on
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
@@ -17,7 +18,6 @@ from unisono.physics.step import Work
 BETWEEN_PROCESSES = Link(1e9, 50e-6)  # of one machine, over its loopback
 BYTES_PER_MBIT = 125_000.0
 MOST_LOCAL_STEPS = 100  # of more updates on one's own, a small model is the worse for it
-NEARLY = 1.15  # of the fastest is as good, if it changes less
 COMPUTING = ("forward", "backward", "optimizer")
 PER_TOKEN = ("forward", "backward", "data", "copy")
 EACH_UPDATE = ("optimizer", "recording", "other")
@@ -62,12 +62,8 @@ def one_machine(case: Case) -> Alone | None:
     return min(found, key=lambda one: one.seconds)
 
 
-def better_exchange(case: Case, alone: Alone, least: float) -> Better | None:
-    """Return the least drastic of the fastest exchanges; None if none is better.
-
-    One that lets weights go apart is considered only if with no other all machines are `least`
-    times as fast as one.
-    """
+def better_exchange(case: Case, alone: Alone) -> Better | None:
+    """Return the exchange to take instead of the one in use; None if none is better."""
     rate, means = _link_rate(case), list(_means(case).values())
     if rate <= 0 or not means:
         return None
@@ -79,16 +75,14 @@ def better_exchange(case: Case, alone: Alone, least: float) -> Better | None:
     workers = max(1, round(case.size / alone.machines))
     cluster = Cluster(alone.machines, workers, Link(rate))
     ways = [way for way in choices(case.parameters, cluster, work) if _is_another(case, way)]
-    found = [Better(way, step_on(cluster, work, way, case.parameters).seconds) for way in ways]
-    best = _least_drastic([better for better in found if not better.exchange.behind])
-    if alone.seconds / best.seconds < least:
-        best = _least_drastic(found)
+    steps = [step_on(cluster, work, way, case.parameters) for way in ways]
+    options = [
+        Option(step.seconds, step.waiting, way.behind)
+        for step, way in zip(steps, ways, strict=True)
+    ]
+    place = least_drastic(options)
+    best = Better(ways[place], steps[place].seconds)
     return best if best.seconds < alone.together else None
-
-
-def _least_drastic(found: Sequence[Better]) -> Better:
-    fastest = min(better.seconds for better in found)
-    return next(better for better in found if better.seconds <= NEARLY * fastest)
 
 
 def _means(case: Case) -> dict[int, dict[str, float]]:

@@ -8,6 +8,7 @@ from unisono.physics.step import Step
 SECONDS_PER_HOUR = 3600
 HIDDEN = 0.04  # losing less than this is hardly worth a change
 MUCH = 0.30  # of the time spent waiting for the network: too much to pay for
+WORTH_GOING_APART = 0.10  # what weights that differ for a while must gain at least
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,29 @@ def why_not(machines: int, speedup: float, waiting: float) -> str:
     return ""
 
 
-def least_drastic(losses: Sequence[float], speeds: Sequence[float]) -> int:
-    """Return which of the ways, the exact one first, loses next to nothing; or the fastest.
+@dataclass(frozen=True)
+class Option:
+    """One way to exchange: an update with it, and the share of that which is lost.
 
-    Losses are shares of the time.
+    With some ways the weights of machines go `apart` for a while.
     """
-    hidden = [number for number, loss in enumerate(losses) if loss < HIDDEN]
-    return hidden[0] if hidden else max(range(len(speeds)), key=speeds.__getitem__)
+
+    seconds: float
+    lost: float
+    apart: bool
+
+
+def least_drastic(options: Sequence[Option]) -> int:
+    """Return which of the ways to take: the first that loses next to nothing, or the fastest.
+
+    The exact way comes first. Weights go apart only where that makes updates much shorter.
+    """
+    places = range(len(options))
+    fastest = min(places, key=lambda place: options[place].seconds)
+    best = next((place for place in places if options[place].lost < HIDDEN), fastest)
+    staying = [place for place in places if not options[place].apart]
+    if not options[best].apart or not staying:
+        return best
+    together = min(staying, key=lambda place: options[place].seconds)
+    worth = (1 - WORTH_GOING_APART) * options[together].seconds
+    return best if options[best].seconds <= worth else together

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from unisono.physics.bill import HIDDEN, SECONDS_PER_HOUR, least_drastic, why_not
+from unisono.physics.bill import HIDDEN, SECONDS_PER_HOUR, Option, least_drastic, why_not
 from unisono.physics.cluster import Cluster, choices, exact_exchange, local_exchange
 from unisono.physics.exchange import Exchange, meeting_bytes
 from unisono.physics.link import Link
@@ -23,7 +23,6 @@ AUTO, NOT_OVERLAPPED, RARE = "auto", "all_reduce", "diloco"  # as `sync.strategy
 WORTH_A_NOTE = 0.03
 FREE_TOLL = 2.5e-9  # seconds of a processor for each byte that it sends over a fast network
 WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
-WORTH_GOING_APART = 0.10  # what weights that differ for a while must gain at least
 
 
 @dataclass(frozen=True)
@@ -230,12 +229,11 @@ def _losses(ways: Sequence[Way], rounds: Sequence[Round]) -> list[float]:
 
 
 def _least_drastic(ways: Sequence[Way], rounds: Sequence[Round]) -> Way:
-    way = ways[least_drastic(_losses(ways, rounds), [way.speedup for way in ways])]
-    together = min(
-        (one for one in ways if not one.exchange.behind), key=lambda one: one.step.seconds
-    )
-    gain = 1 - way.step.seconds / together.step.seconds if together.step.seconds else 0.0
-    return together if way.exchange.behind and gain < WORTH_GOING_APART else way
+    options = [
+        Option(way.step.seconds, lost, way.exchange.behind)
+        for way, lost in zip(ways, _losses(ways, rounds), strict=True)
+    ]
+    return ways[least_drastic(options)]
 
 
 def _interval(values: Sequence[float]) -> Interval:

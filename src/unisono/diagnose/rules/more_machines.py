@@ -27,7 +27,7 @@ class MoreMachines:
         alone = one_machine(case) if len(case.ledger.usual) >= self.fewest else None
         if alone is None or alone.speedup >= self.least:
             return ()
-        better = better_exchange(case, alone, self.least)
+        better = better_exchange(case, alone)
         return (
             Finding(
                 id="more_machines",
