@@ -17,7 +17,7 @@ from diagnose.made_runs import (
     with_clean,
 )
 from diagnose.made_samples import ADDRESSES, HOSTS, fading, gpu, pair
-from unisono.records.events import Warned
+from unisono.records.events import Found, Warned
 
 SPIKES = (150, 151, 152)
 
@@ -77,5 +77,9 @@ def rich_run(hosts=HOSTS, **changes):
         warnings=(Warned(time=BEGAN + 120, step=120, message="the disk was slow"),),
         samples={20: (sample(translation="der der"),), 200: (sample(),)},
         tests=(scored(bleu=29.4),),
+        found=tuple(
+            Found(time=BEGAN + n, step=n, id="x", summary="bound by the network", over=n > 30)
+            for n in (30, 90)
+        ),
     )  # fmt: skip
     return replace(made, **changes)

@@ -2,13 +2,13 @@
 
 import json
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from diagnose.made_runs import now
+from report.browser import overflow, panel, point_at, text_of, values
 from report.rich_run import loss_at, rich_run
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.words import percent
@@ -17,85 +17,23 @@ from unisono.report.page import render_html
 from unisono.report.tones import CAUSES
 from unisono.report.writing import render_json
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.ranks,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here"),
-]
+pytestmark = pytest.mark.ranks
 
 EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\"'"
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(
-            executable_path=CHROMIUM, args=["--disable-dev-shm-usage"]
-        )
-        yield chromium
-        chromium.close()
-
-
 @pytest.fixture
-def opened(browser, tmp_path):
-    """Open the page of a run; whatever goes wrong in it is in `troubles`."""
-    contexts = []
+def opened(shown):
+    """Open the page of a run."""
 
-    def opening(run, width=1280, scheme="light", script=True, touch=False):
+    def opening(run, *how, **more):
         report = diagnose(run, now())
-        file = tmp_path / "page.html"
-        file.write_text(render_html(report, run), "utf-8")
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,
-            java_script_enabled=script,
-            has_touch=touch,
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.troubles = []
-        page.on("console", lambda message: page.troubles.append(message.text))
-        page.on("pageerror", lambda error: page.troubles.append(str(error)))
-        page.on("dialog", lambda dialog: page.troubles.append(dialog.message))
-        page.on("request", lambda request: page.asked.append(request.url))
-        page.asked = []
-        page.goto(file.as_uri())
+        page = shown(render_html(report, run), *how, **more)
         page.report = json.loads(render_json(report))
         return page
 
-    yield opening
-    for context in contexts:
-        context.close()
-
-
-def overflow(page):
-    """How many pixels the page is wider than the window."""
-    return page.evaluate(
-        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    )
-
-
-def text_of(page, selector):
-    return " ".join(page.locator(selector).first.inner_text().split())
-
-
-def panel(page, title):
-    return page.locator(".panel", has=page.locator(".title", has_text=re.compile(f"^{title}")))
-
-
-def values(one):
-    """The names and values that a panel shows, in its order."""
-    return [" ".join(text.split()) for text in one.locator(".value").all_inner_texts()]
-
-
-def point_at(page, one, share):
-    """Put the mouse over a panel, at this share of its width."""
-    field = one.locator(".field")
-    field.scroll_into_view_if_needed()
-    box = field.bounding_box()
-    page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+    return opening
 
 
 PANELS = ["Over the run", "Loss", "BLEU", "Learning rate", "Step time", "Network rate"]
@@ -194,6 +132,9 @@ def test_pointing_at_what_happened_tells_it(opened):
     point_at(page, lanes, 150 / 200)
     assert "loss spike" in lanes.locator(".told").inner_text()
     assert "checkpoint, 731 MB" in lanes.locator(".told").inner_text()
+    for step, words in ((30, "said: bound by"), (90, "holds no longer: bound by")):
+        point_at(page, lanes, step / 200)
+        assert f"step {step}: {words} the network" in lanes.locator(".told").inner_text()
 
 
 def test_arrow_keys_go_along(opened):

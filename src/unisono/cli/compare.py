@@ -1,6 +1,7 @@
 """`unisono compare`: runs side by side."""
 
 import json
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,22 +13,31 @@ from unisono.diagnose.diagnosis import diagnose
 from unisono.printable import printable
 from unisono.records.view import read_run
 from unisono.report.comparison import Comparison, Row, compare_runs
+from unisono.report.writing import write_comparison
 
 WIDEST = 36
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=PathType)
+@click.option("--html", metavar="FILE", type=PathType, help="Write a page with curves there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 @click.option("--md", "as_markdown", is_flag=True, help="Print it as tables of Markdown.")
-def compare(runs: tuple[Path, ...], as_json: bool, as_markdown: bool) -> None:
+def compare(
+    runs: tuple[Path, ...], html: Path | None, as_json: bool, as_markdown: bool
+) -> None:
     """Put the runs in the directories RUNS side by side: how they differ, what came of it."""
     views = [read_run(run) for run in runs]
-    found = compare_runs([(view, diagnose(view, time.time())) for view in views])
+    pairs = [(view, diagnose(view, time.time())) for view in views]
+    if html:
+        write_comparison(pairs, html)
+    found = compare_runs(pairs)
     if as_json:
         print(_as_json(found))
     else:
         print(_tables(found, "| {} |" if as_markdown else "{}"))
+    if html:
+        print(f"wrote {html}", file=sys.stderr)
 
 
 def _as_json(found: Comparison) -> str:

@@ -1,4 +1,4 @@
-"""Axes: the steps that all panels share, round ticks and how to write them."""
+"""Axes: the steps, or the time, that panels share; round ticks and how to write them."""
 
 import math
 from dataclasses import dataclass
@@ -11,10 +11,11 @@ EDGE = 4  # percent
 
 @dataclass(frozen=True)
 class Span:
-    """The steps from the left edge of every panel to the right."""
+    """The steps from the left edge of every panel to the right, or another `unit` of time."""
 
     low: float
     high: float
+    unit: str = "step"
 
     def percent(self, step: float) -> float:
         """Return the place of a step from the left, in percent of the width."""

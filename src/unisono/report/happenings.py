@@ -1,4 +1,4 @@
-"""What happened at which step: evaluations, checkpoints, new starts, findings."""
+"""What happened at which step: evaluations, checkpoints, new starts, findings, words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +42,7 @@ def lanes_of(run: RunView, report: Report) -> list[Lane]:
         _lane("evaluation", "evaluation", [_evaluation(v) for v in run.validations]),
         _lane("checkpoint", "checkpoint", _checkpoints(run)),
         _lane("finding", "finding", _findings(report)),
+        _lane("said", "remark while it ran", _said(run), "remarks while it ran"),
         _lane("start", "new start", _starts(run)),
     ]
     return [lane for lane in found if lane.happenings]
@@ -57,11 +58,11 @@ def lines_of(lanes: Sequence[Lane]) -> list[Happening]:
     ]
 
 
-def _lane(kind: str, noun: str, happened: Sequence[Happening]) -> Lane:
+def _lane(kind: str, noun: str, happened: Sequence[Happening], plural: str = "") -> Lane:
     stride = -(-len(happened) // MOST_OF_A_KIND) or 1
     # Counted from the end: the last is always among them.
     kept = tuple(happened[::-1][::stride][::-1])
-    name = count(len(happened), noun)
+    name = count(len(happened), noun, plural)
     return Lane(kind, f"{name}, one in {stride} shown" if stride > 1 else name, kept)
 
 
@@ -84,6 +85,18 @@ def _checkpoints(run: RunView) -> list[Happening]:
 def _starts(run: RunView) -> list[Happening]:
     again = sorted({start.step for start in run.starts if start.rank == 0 and start.step > 0})
     return [Happening(step, f"step {step:,}: the run was started again") for step in again]
+
+
+def _said(run: RunView) -> list[Happening]:
+    """Return what the run said about itself, and what it took back."""
+    return [
+        Happening(
+            one.step,
+            f"step {one.step:,}: {'holds no longer' if one.over else 'said'}: {one.summary}",
+            "plain" if one.over else SEVERITIES.get(one.severity, "plain"),
+        )
+        for one in run.found
+    ]
 
 
 def _findings(report: Report) -> list[Happening]:

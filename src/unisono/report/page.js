@@ -1,5 +1,6 @@
 /* The cross-hair: at a step, every panel shows its values there. Without this script the page
-   shows those at the end of the run. Curves carry their numbers in their paths. */
+   shows those at the end of the run. Curves carry their numbers in their paths. Panels with
+   another axis, such as minutes, have a cross-hair of their own. */
 "use strict";
 (() => {
   const line = (path) => path.slice(1).split("L").map((point) => point.split(" ").map(Number));
@@ -38,6 +39,10 @@
     return layers.sort((a, b) => a.place - b.place);
   };
 
+  const spanOf = ({ dataset }) => ({
+    low: Number(dataset.low), high: Number(dataset.high), unit: dataset.unit,
+  });
+
   const readPanel = (panel) => {
     const field = panel.querySelector(".field");
     const hair = document.createElement("div");
@@ -54,24 +59,20 @@
       layers: readLayers(panel),
       marks: [...panel.querySelectorAll(".lane i")],
       told: panel.querySelector(".told"),
+      span: spanOf(field),
     };
   };
 
   let panels = [];
-  const first = {};
-  const span = { low: 0, high: 1 };
 
   const prepare = () => {
     if (panels.length) return;
     panels = [...document.querySelectorAll(".panel")].map(readPanel);
     for (const text of document.querySelectorAll("[data-value], .when, .told"))
       text.dataset.first = text.textContent;
-    const { low, high } = document.querySelector(".field").dataset;
-    span.low = Number(low);
-    span.high = Number(high);
   };
 
-  const showCurve = ({ points, digits, output }, step) => {
+  const showCurve = ({ points, digits, output }, step, span) => {
     const near = nearest(points, step);
     const far = Math.abs(near[0] - step) > 0.02 * (span.high - span.low);
     const place = far ? ` at ${written(Math.round(near[0]), 0)}` : "";
@@ -90,19 +91,20 @@
 
   const show = (step, here) => {
     prepare();
-    const left = (100 * (step - span.low)) / (span.high - span.low);
-    const words = `step ${written(step, 0)}`;
-    for (const one of panels) {
+    const { low, high, unit } = spanOf(here);
+    const left = (100 * (step - low)) / (high - low);
+    const words = `${unit} ${written(step, 0)}`;
+    for (const one of panels.filter(({ span }) => span.unit === unit)) {
       one.hair.hidden = false;
       one.hair.style.left = `${left}%`;
       one.hair.classList.toggle("left", left > 50);
       one.hair.dataset.at = one.field === here ? words : "";
       if (one.when) one.when.textContent = words;
-      for (const curve of one.curves) showCurve(curve, step);
+      for (const curve of one.curves) showCurve(curve, step, one.span);
       showLayers(one.layers, step);
       if (one.told) {
         const near = one.marks.filter(
-          (mark) => Math.abs(Number(mark.dataset.step) - step) <= 0.008 * (span.high - span.low),
+          (mark) => Math.abs(Number(mark.dataset.step) - step) <= 0.008 * (high - low),
         );
         one.told.textContent = near.map((mark) => mark.title).join(" · ") || one.told.dataset.first;
       }
@@ -110,7 +112,7 @@
   };
 
   const hide = () => {
-    if (!panels.length || panels[0].hair.hidden) return;
+    if (panels.every(({ hair }) => hair.hidden)) return;
     for (const one of panels) one.hair.hidden = true;
     for (const text of document.querySelectorAll("[data-first]")) {
       text.textContent = text.dataset.first;
@@ -119,6 +121,15 @@
   };
 
   let at = null;
+  let unit = null;
+  const moved = (field, place) => {
+    const span = spanOf(field);
+    if (span.unit !== unit) hide();
+    unit = span.unit;
+    at = Math.round(Math.min(span.high, Math.max(span.low, place)));
+    show(at, field);
+  };
+
   const point = (event) => {
     const field = event.target instanceof Element ? event.target.closest(".field") : null;
     if (!field) {
@@ -126,11 +137,9 @@
       hide();
       return;
     }
-    prepare();
     const place = field.getBoundingClientRect();
-    const share = Math.min(1, Math.max(0, (event.clientX - place.left) / place.width));
-    at = Math.round(span.low + share * (span.high - span.low));
-    show(at, field);
+    const { low, high } = spanOf(field);
+    moved(field, low + ((event.clientX - place.left) / place.width) * (high - low));
   };
   document.addEventListener("pointermove", point);
   document.addEventListener("pointerdown", point);
@@ -138,16 +147,16 @@
   document.addEventListener("keydown", (event) => {
     const stack = event.target instanceof Element ? event.target.closest(".stack") : null;
     if (!stack) return;
-    prepare();
+    const field = stack.querySelector(".field");
+    const span = spanOf(field);
     const stride = Math.max(1, Math.round((span.high - span.low) / 100));
-    const now = at ?? span.high;
+    const now = span.unit === unit ? (at ?? span.high) : span.high;
     const next = {
       ArrowLeft: now - stride, ArrowRight: now + stride, Home: span.low, End: span.high,
     }[event.key];
     if (event.key === "Escape") hide();
     if (next === undefined) return;
     event.preventDefault();
-    at = Math.round(Math.min(span.high, Math.max(span.low, next)));
-    show(at, stack.querySelector(".field"));
+    moved(field, next);
   });
 })();

@@ -1,6 +1,7 @@
 """From a run directory to its reports."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,9 +12,9 @@ from unisono.diagnose.diagnosis import judge
 from unisono.diagnose.report import Report
 from unisono.errors import ConfigError
 from unisono.records.layout import RunDirectory
-from unisono.records.view import read_run
+from unisono.records.view import RunView, read_run
 from unisono.report.markdown import render_markdown
-from unisono.report.page import render_html
+from unisono.report.page import render_comparison, render_html
 
 
 def render_json(report: Report) -> str:
@@ -33,13 +34,23 @@ def write_report(run_path: Path) -> Report:
 
 def write_page(run_path: Path, page: Path) -> Report:
     """Diagnose the run as it is now and write the page alone, to `page`."""
+    _check_place(page)
+    case = open_case(read_run(run_path), time.time())
+    report = judge(case)
+    write_text(page, render_html(report, case.run, case.ledger))
+    return report
+
+
+def write_comparison(runs: Sequence[tuple[RunView, Report]], page: Path) -> None:
+    """Write the page of several runs to `page`."""
+    _check_place(page)
+    write_text(page, render_comparison(runs))
+
+
+def _check_place(page: Path) -> None:
     if not page.parent.is_dir():
         raise ConfigError(
             f"{page.parent} is not a directory",
             where="--html",
             fix="create it, or name a file in a directory that is there",
         )
-    case = open_case(read_run(run_path), time.time())
-    report = judge(case)
-    write_text(page, render_html(report, case.run, case.ledger))
-    return report
