@@ -7,7 +7,7 @@ from torch import nn
 
 from unisono.comm.settings import Sync
 from unisono.errors import RunError
-from unisono.train.checksums import checksums, compare_weights, difference
+from unisono.train.checksums import begin_alike, checksums, compare_weights, difference
 
 
 def model():
@@ -50,6 +50,19 @@ def compare_on(comm, wrong_rank, sync, step):
         return [event.message for event in compare_weights(comm, weights, sync, step)]
     except RunError as error:
         return error.what
+
+
+def begin_on(comm):
+    weights = model()
+    if comm.world.rank == 1:
+        flip_a_bit(weights[1].weight, place=3)
+    begin_alike(comm, weights)
+    return [weight.tolist() for weight in weights.parameters()]
+
+
+@pytest.mark.ranks
+def test_processes_that_drew_other_weights_take_the_leading_ones(ranks):
+    assert ranks.run(begin_on) == [[w.tolist() for w in model().parameters()]] * ranks.size
 
 
 @pytest.mark.ranks

@@ -67,6 +67,7 @@ class DdpReplica:
             model,
             bucket_cap_mb=bucket_mb,
             gradient_as_bucket_view=True,
+            init_sync=False,  # it would send all weights; who builds the model sees to it
         )
         # DDP keeps what its hook is given. Given the replica, which keeps DDP, neither would
         # ever be freed, and a process group still in use at exit aborts the process.

@@ -16,6 +16,7 @@ from unisono.models.transformer import TransformerModel, build_model
 from unisono.optim.build import build_optimizer
 from unisono.records.layout import RunDirectory
 from unisono.train.averages import Averages
+from unisono.train.checksums import begin_alike
 from unisono.train.compiling import Compiling
 from unisono.train.examine import Examiner
 from unisono.train.keeper import Keeper
@@ -35,6 +36,7 @@ def build_session(
 ) -> tuple[Session, TransformerModel]:
     """Return everything the loop uses, and the model; nothing is read or written yet."""
     model = _fresh_model(settings, corpus).to(device_of(comm))
+    begin_alike(comm, model)
     compiling_of(settings).prepare(model)
     optimizer = build_optimizer(settings.optimizer, model)
     directory = RunDirectory(Path(settings.run))

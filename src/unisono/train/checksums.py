@@ -30,9 +30,7 @@ def compare_weights(comm: Comm, model: nn.Module, sync: Sync, step: int) -> Iter
     if not due or comm.world.size == 1:
         return
     names = [name for name, _ in model.named_parameters()]
-    mine = checksums([weight for _, weight in model.named_parameters()])
-    rows = [np.frombuffer(row, dtype=np.int64) for row in comm.gather_bytes(mine.tobytes())]
-    words = difference(names, rows)
+    words = difference(names, _of_all(comm, model))
     if not words:
         return
     what = f"at step {step} {WEIGHTS_DIFFER}: {words}"
@@ -45,6 +43,26 @@ def compare_weights(comm: Comm, model: nn.Module, sync: Sync, step: int) -> Iter
         fix="test the memory of that machine and leave it out; the same command continues "
         "from the last checkpoint, and an earlier one may be safer: remove the later ones",
     )
+
+
+def begin_alike(comm: Comm, model: nn.Module) -> None:
+    """Give all processes the leading one's weights, where theirs are different.
+
+    They draw the same numbers, but another kind of processor may round them otherwise. Only
+    what differs is sent: over a slow network all weights would take as long as an update.
+    """
+    if comm.world.size == 1:
+        return
+    rows = _of_all(comm, model)
+    with torch.no_grad():
+        for column, weight in enumerate(model.parameters()):
+            if len({int(row[column]) for row in rows}) > 1:
+                weight.copy_(comm.from_leader(weight.detach()))
+
+
+def _of_all(comm: Comm, model: nn.Module) -> "list[np.ndarray[tuple[int], np.dtype[np.int64]]]":
+    mine = checksums(list(model.parameters()))
+    return [np.frombuffer(row, dtype=np.int64) for row in comm.gather_bytes(mine.tobytes())]
 
 
 def checksums(weights: Sequence[Tensor]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
