@@ -110,8 +110,11 @@ def pair(
     return replace(run, starts=starts, machines=logs)
 
 
-def way(address, rate, rtt=0.0005):
-    """The run's connection to an address: as many bytes as it needs, at this rate."""
+def way(address, rate, rtt=0.0005, able=0.0):
+    """The run's connection to an address: as many bytes as it needs, at this rate.
+
+    `able` is what the kernel thinks it can carry.
+    """
     return lambda second: {
         address: Peer(
             sent=NEEDED * second,
@@ -119,6 +122,7 @@ def way(address, rate, rtt=0.0005):
             busiest_sent=NEEDED * second,
             busy=NEEDED * second / rate,
             rtt=rtt,
+            rate=able,
         )
     }
 

@@ -20,7 +20,7 @@ from diagnose.made_runs import (
     step,
     team,
 )
-from diagnose.made_samples import carried, fading, pair, sampled, way
+from diagnose.made_samples import MBIT, carried, fading, pair, sampled, way
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.rules import RULES
 from unisono.records.events import WEIGHTS_DIFFER, Lost, Warned
@@ -301,6 +301,14 @@ def test_a_slow_direction_is_named_with_both_ends_and_rates():
     assert "From beta to alpha" in found.summary
     assert "1000 Mbit/s" in found.summary
     assert "3500 Mbit/s" in found.summary
+
+
+@pytest.mark.parametrize(("able", "found"), [(3500.0, ["slow_direction"]), (1000.0, [])])
+def test_a_way_whose_answers_come_back_slowly_is_not_slow_itself(able, found):
+    # Both look alike; what the kernel saw arrive tells them apart.
+    ables = (able * MBIT, 1000.0 * MBIT)
+    run = pair(peers=lambda rank, there: way(there, 1000.0 * MBIT, able=ables[rank]))
+    assert ids(run) == found
 
 
 def test_a_direction_that_others_use_as_well_is_not_called_slow():

@@ -5,8 +5,9 @@ from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import median
 
-from unisono.diagnose.counted import Stretch, counter_of, stretches_of
+from unisono.diagnose.counted import Stretch, counter_of, during, stretches_of
 from unisono.records.events import Started
 from unisono.records.machines import MachineLog
 from unisono.records.sampled import Link, Peer, Sampled, Traffic
@@ -39,12 +40,15 @@ class Bytes:
 class Way:
     """From one machine to one address: bytes a second while there was something to send.
 
-    `share` is the part of the training for which there was.
+    `share` is the part of the training for which there was. `able` is what the way has shown
+    to carry: short messages spend most of their time waiting to be acknowledged, and if the
+    way back is slow, the way there looks as slow.
     """
 
     address: str
     sent: float
     bytes_per_second: float
+    able: float
     share: float
     rtt: float
     retransmitted: float
@@ -182,11 +186,13 @@ def _way(
     busy, sent = rise(lambda peer: peer.busy), rise(lambda peer: peer.busiest_sent)
     if busy <= 0 or sent <= 0:
         return None
+    rates = [s.peers[address].rate for s in during(samples, stretches) if address in s.peers]
     rtts = [s.peers[address].rtt for s in samples if address in s.peers]
     return Way(
         address=address,
         sent=rise(lambda peer: peer.sent),
         bytes_per_second=sent / busy,
+        able=max(sent / busy, median(rates) if rates else 0.0),
         share=min(1.0, busy / seconds),
         rtt=min((rtt for rtt in rtts if rtt), default=0.0),
         retransmitted=rise(lambda peer: peer.retransmitted),

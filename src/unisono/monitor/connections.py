@@ -21,7 +21,7 @@ HEADER, REQUEST = struct.Struct("=IHHII"), struct.Struct("=BBBxI48x")
 # inet_diag_msg: family, ports, addresses and the number of the socket.
 ENTRY, ATTRIBUTE = struct.Struct("=B3x4x16s16s12x16xI"), struct.Struct("=HH")
 # tcp_info: where its members are; an older kernel has fewer of them.
-RETRANSMITTED, ACKNOWLEDGED, SMALLEST_RTT, BUSY = 100, 120, 148, 168
+RETRANSMITTED, ACKNOWLEDGED, SMALLEST_RTT, DELIVERED, BUSY = 100, 120, 148, 160, 168
 SECONDS = 1e-6
 ANSWER_BYTES, ANSWER_SECONDS = 1 << 16, 1.0
 
@@ -30,7 +30,8 @@ ANSWER_BYTES, ANSWER_SECONDS = 1 << 16, 1.0
 class Connection:
     """One connection: bytes, and the seconds for which there was something to send.
 
-    Time in which the other side took nothing in is not among them.
+    Time in which the other side took nothing in is not among them. `rate` is what the kernel
+    thinks the way can carry, in bytes a second, from when its last packets arrived.
     """
 
     inode: int
@@ -38,6 +39,7 @@ class Connection:
     sent: int = 0
     received: int = 0
     busy: float = 0.0
+    rate: float = 0.0
     retransmitted: int = 0
     rtt: float = 0.0
 
@@ -78,6 +80,7 @@ class Connections:
             received=sum(one.received for one in ways),
             busy=round(most.busy, 3),
             busiest_sent=most.sent,
+            rate=most.rate,
             retransmitted=sum(one.retransmitted for one in ways),
             rtt=round(min(rtts), 6) if rtts else 0.0,
         )
@@ -141,6 +144,7 @@ def connection_of(body: bytes) -> Connection:
         sent=sent,
         received=received,
         busy=max(0, busy - held_up) * SECONDS,
+        rate=next(iter(_numbers(info, DELIVERED, "=Q"))),
         retransmitted=next(iter(_numbers(info, RETRANSMITTED, "=I"))),
         rtt=next(iter(_numbers(info, SMALLEST_RTT, "=I"))) * SECONDS,
     )

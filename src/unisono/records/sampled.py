@@ -49,14 +49,16 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the run's processes here have exchanged with one address over TCP.
 
     `busy` are the seconds for which the connection that sent most, `busiest_sent` bytes, had
-    something to send that the other side was ready to take; `rtt` is the shortest way there
-    and back that was seen, in seconds; `retransmitted` counts packets.
+    something to send that the other side was ready to take; `rate` is what the kernel thinks
+    that it can carry, in bytes a second; `rtt` is the shortest way there and back that was
+    seen, in seconds; `retransmitted` counts packets.
     """
 
     sent: int = 0
     received: int = 0
     busy: float = 0.0
     busiest_sent: int = 0
+    rate: float = 0.0
     retransmitted: int = 0
     rtt: float = 0.0
 

@@ -54,7 +54,7 @@ class SlowDirection:
                 evidence=(
                     *(
                         f"{one.sender} → {one.receiver}: {MBIT * one.bytes_per_second:.0f} "
-                        "Mbit/s while there was something to send"
+                        "Mbit/s"
                         for one in directions
                     ),
                     f"at the pace of the others, an update would be about "
@@ -77,7 +77,7 @@ def _directions(case: Case) -> list[Direction]:
     hosts = {start.address: start.host for start in case.run.last_starts if start.address}
     needed = expected_bytes(case)
     return [
-        Direction(node.host, hosts[way.address], way.bytes_per_second)
+        Direction(node.host, hosts[way.address], way.able)
         for node in case.nodes
         for way in node.ways
         # The small talk of processes goes other ways as well.

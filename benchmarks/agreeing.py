@@ -1,0 +1,136 @@
+"""What does a cheaper exchange cost in quality, at equal tokens?
+
+    python benchmarks/agreeing.py [--ways compressed:8,compressed:4,diloco:4:8] [--steps 1200]
+                                  [--seeds 1,2,3]
+
+Multi30k with the recipe of examples/multi30k, made shorter: two nodes of a laboratory train
+with the exact exchange and with each way, which is `strategy:bits:local steps`, from the same
+seeds. Printed for each: the validation loss at the end over that of the exact exchange, and
+BLEU on test_2016_flickr with the paired bootstrap over the translations of all seeds. The
+corpus has to be prepared: `unisono prepare examples/multi30k/train.toml`.
+
+The losses along the way are printed as well, so that with the seconds of a step over some link
+(benchmarks/network.py) one can tell when a way reaches what the exact one has at its end.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from measure import machine
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
+
+from unisono.records.view import read_run
+
+UNISONO = [sys.executable, "-m", "unisono"]
+CONFIG = "examples/multi30k/train.toml"
+TEXT = Path("data/multi30k-en-de")
+TEST = "test_2016_flickr"
+EXACT = "ddp"
+VALIDATIONS = 6
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of one training: losses by step, and translations of the test set."""
+
+    losses: dict[int, float]
+    translations: list[str]
+
+    @property
+    def last(self) -> float:
+        """Return the loss at the end."""
+        return self.losses[max(self.losses)]
+
+
+def main() -> None:
+    """Train in every way from every seed; print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ways", default="compressed:8,compressed:4,diloco:4:8")
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--steps", type=int, default=1200)
+    options = parser.parse_args()
+    print(machine())
+    ways = [EXACT, *options.ways.split(",")]
+    seeds = [int(seed) for seed in options.seeds.split(",")]
+    runs: dict[str, list[Run]] = {way: [] for way in ways}
+    for seed in seeds:
+        for way in ways:
+            runs[way].append(trained(way, seed, options.steps))
+            told = ", ".join(f"{s}: {loss:.4f}" for s, loss in runs[way][-1].losses.items())
+            print(f"    seed {seed}, {way}: {told}", file=sys.stderr, flush=True)
+    print(f"{options.steps} updates, seeds {options.seeds}\n")
+    print("| way | validation loss | over exact | BLEU | against exact | p |")
+    print("|---|---|---|---|---|---|")
+    for way in ways:
+        print(row(way, runs[way], runs[EXACT]), flush=True)
+
+
+def trained(way: str, seed: int, steps: int) -> Run:
+    """Train on two nodes, translate the test set; return both results."""
+    strategy, bits, local = [*way.split(":"), "", ""][:3]
+    with tempfile.TemporaryDirectory() as directory:
+        run = Path(directory) / "run"
+        every = steps // VALIDATIONS
+        changes = [
+            f"seed={seed}",
+            f"run={run}",
+            f"train.max_steps={steps}",
+            f"schedule.total_steps={steps}",
+            f"schedule.warmup_steps={steps // 10}",
+            f"validation.every_steps={every}",
+            f"checkpoint.every_steps={every}",
+            "validation.bleu=false",
+            "validation.best=loss",
+            f"sync.strategy={strategy}",
+            f"sync.warmup_steps={steps // 10}",
+        ]
+        changes += [f"sync.bits={bits}"] if bits else []
+        changes += [f"sync.local_steps={local}"] if local else []
+        called("lab", "--nodes", "2", "--", "train", CONFIG, *sets(changes))
+        source = (TEXT / f"{TEST}.en").read_text("utf-8")
+        said = called("translate", "--model", str(run), "--beam", "1", text=source)
+        losses = {event.step: event.loss for event in read_run(run).validations}
+        return Run({step: loss for step, loss in losses.items() if loss}, said.splitlines())
+
+
+def sets(changes: list[str]) -> list[str]:
+    """Return the changes as a user writes them."""
+    return [word for change in changes for word in ("--set", change)]
+
+
+def called(*words: str, text: str = "") -> str:
+    """Run a command of Unisono; return what it prints."""
+    command = [*UNISONO, *words]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def row(way: str, runs: list[Run], exact: list[Run]) -> str:
+    """Return a line of the table."""
+    over = [run.last / other.last - 1 for run, other in zip(runs, exact, strict=True)]
+    spread = f"{mean(over):+.2%} ({', '.join(f'{share:+.2%}' for share in over)})"
+    reference = (TEXT / f"{TEST}.de").read_text("utf-8").splitlines() * len(runs)
+    pooled, other = ([t for run in some for t in run.translations] for some in (runs, exact))
+    score = BLEU().corpus_score(pooled, [reference]).score
+    if way == EXACT:
+        return f"| {way} | {mean(run.last for run in runs):.4f} | | {score:.2f} | | |"
+    systems = [(EXACT, other), (way, pooled)]
+    test = PairedTest(systems, {"BLEU": BLEU()}, [reference], test_type="bs", n_samples=1000)
+    _, scores = test()
+    before, after = scores["BLEU"]
+    return (
+        f"| {way} | {mean(run.last for run in runs):.4f} | {spread} | {score:.2f} | "
+        f"{after.score - before.score:+.2f} | {after.p_value:.3f} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
