@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
-from measure import machine
+from measure import machine, on_the_cores_of
 
 from unisono.records.view import read_run
 from unisono.units import BITS, amount
@@ -152,7 +152,8 @@ def trained(
 
 def in_lab(link: str, shape: Shape, nodes: int, words: list[str], changes: list[str]) -> str:
     """Run a command on all nodes of a laboratory; return what it says."""
-    command = [*UNISONO, "lab", "--nodes", str(nodes), f"--link={link}"]
+    command = [*on_the_cores_of(nodes), *UNISONO, "lab", "--nodes", str(nodes)]
+    command += [f"--link={link}"]
     command += [f"--workers-per-node={shape.workers}", "--", *words]
     command += [word for change in changes for word in ("--set", change)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

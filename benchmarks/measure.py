@@ -114,6 +114,16 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
+def on_the_cores_of(nodes: int, of: int = 2) -> list[str]:
+    """Return what comes before a command that may use the cores of `nodes` out of `of`.
+
+    One node of a laboratory would have all cores of the machine to itself.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    mine = cores[: max(1, len(cores) * nodes // of)]
+    return ["taskset", "--cpu-list", ",".join(map(str, mine))]
+
+
 def machine() -> str:
     """Say where this is running."""
     model = next(

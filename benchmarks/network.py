@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measure import machine, median
+from measure import machine, median, on_the_cores_of
 
 from unisono.physics.ring import ring_bytes
 from unisono.records.view import RunView, read_run
@@ -94,7 +94,8 @@ def train(config: str, nodes: int, link: str, way: str, seconds: float) -> RunVi
         changes = [*MODEL, f"run={run}", f"sync.strategy={strategy}"]
         changes += [f"sync.bits={bits}"] if bits else []
         changes.append(f"train.max_time={seconds:.0f} s")
-        command = [*UNISONO, "lab", "--nodes", str(nodes), f"--link={link}", "--"]
+        lab = ["lab", "--nodes", str(nodes), f"--link={link}", "--"]
+        command = [*on_the_cores_of(nodes), *UNISONO, *lab]
         command += ["train", config]
         command += [word for change in changes for word in ("--set", change)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
