@@ -2,11 +2,11 @@
 
     python benchmarks/check.py [--config configs/demo.toml] [--only 3] [--seconds 12]
 
-Each of 24 cases is a laboratory: a link, a model, a batch, workers on each node. It is checked
-for some seconds and then trained on for about ten; both runs are real, one after the other.
-Printed are the error of the step and of the link, whether the interval held the truth, and
-whether the stop sign was right where one node alone was measured. The corpus of the config
-has to be prepared.
+Each of 24 cases is a laboratory: a link, a model, a batch, workers on each node, a way to
+exchange. It is checked for some seconds and then trained on for about ten, and then one node
+alone; all runs are real, one after the other. Printed are the error of the step and of the
+link, whether the interval held the truth, and whether the stop sign was right where the
+answer was clear by more than the interval. The corpus of the config has to be prepared.
 """
 
 import argparse
@@ -25,6 +25,8 @@ from unisono.units import BITS, amount
 
 UNISONO = [sys.executable, "-m", "unisono"]
 LINKS = ("", "1gbit", "500mbit", "200mbit", "100mbit", "50mbit")
+WAYS = ("ddp", "compressed:8", "ddp", "compressed:4")
+TOO_MUCH = 0.30  # of the time spent waiting: a reason for the stop sign
 WARM_UP_STEPS = 3
 FEWEST_STEPS, MOST_STEPS, TRAIN_SECONDS = 8, 80, 10.0
 CARRIED = 0.955  # of a shaped rate: what is left without headers
@@ -57,6 +59,7 @@ class Case:
     low: float
     high: float
     truth: float
+    waited: float
     link_error: float | None
     stop: str
     alone: float
@@ -73,10 +76,13 @@ class Case:
 
     @property
     def should_stop(self) -> bool | None:
-        """Return whether more nodes were no faster, or None if it is too close to tell."""
-        if self.low <= self.alone <= self.high:
-            return None
-        return self.truth >= self.alone
+        """Return whether it was slower or waited too much; None if it is too close to tell."""
+        margin = (self.high - self.low) / (2 * self.foretold)
+        slower = self.truth - self.alone
+        too_long = self.waited - TOO_MUCH
+        if slower > margin * self.truth or too_long > margin:
+            return True
+        return None if slower > -margin * self.truth or too_long > -margin else False
 
 
 def main() -> None:
@@ -87,15 +93,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=12)
     options = parser.parse_args()
     print(machine())
-    print("| link | case | foretold | 90 % within | truth | error | link | one node | stop |")
+    print("| link | case | foretold | 90 % within | truth | error | link | one node | waited |")
     print("|---|---|---|---|---|---|---|---|---|")
     cases = []
     # Other shapes with other links first, so that a few cases are a fair sample.
-    order = [(link, shape) for n in range(4) for link, shape in diagonal(n)]
-    for link, shape in order[: options.only or None]:
-        case = one_case(options.config, link, shape, options.seconds)
+    order = [(link, shape, way) for n, way in enumerate(WAYS) for link, shape in diagonal(n)]
+    for link, shape, way in order[: options.only or None]:
+        case = one_case(options.config, link, shape, way, options.seconds)
         cases.append(case)
-        print(row(link, shape, case), flush=True)
+        print(row(link, shape, way, case), flush=True)
     print_summary(cases)
 
 
@@ -104,9 +110,12 @@ def diagonal(number: int) -> list[tuple[str, Shape]]:
     return [(link, SHAPES[(place + number) % 4]) for place, link in enumerate(LINKS)]
 
 
-def one_case(config: str, link: str, shape: Shape, seconds: float) -> Case:
+def one_case(config: str, link: str, shape: Shape, way: str, seconds: float) -> Case:
     """Check, train on two nodes, train on one; return all three."""
+    strategy, _, bits = way.partition(":")
     changes = [
+        f"sync.strategy={strategy}",
+        f"sync.bits={bits or 8}",
         f"model.width={shape.width}",
         f"model.inner={4 * shape.width}",
         f"batching.tokens_per_update={shape.tokens}",
@@ -120,25 +129,28 @@ def one_case(config: str, link: str, shape: Shape, seconds: float) -> Case:
     found = json.loads(
         in_lab(link, shape, 2, ["check", config, "--json", f"--seconds={seconds}"], changes)
     )
-    ddp = found["ways"][0]
-    low, high = ddp["step_seconds_90"]
+    told = next(one for one in found["ways"] if one["exchange"] == found["configured"])
+    low, high = told["step_seconds_90"]
     wanted = amount(link, BITS, "link", "") / 8 * CARRIED if link else 0.0
     rates = [pair["rate"] for pair in found["measured"]["pairs"]]
+    truth, waited = trained(config, link, shape, 2, changes, told["step_seconds"])
+    guess = found["alone"]["step_seconds"]
     return Case(
-        foretold=ddp["step_seconds"],
+        foretold=told["step_seconds"],
         low=low,
         high=high,
-        truth=trained(config, link, shape, 2, changes, ddp["step_seconds"]),
+        truth=truth,
+        waited=waited,
         link_error=median(rates) / wanted - 1 if wanted else None,
         stop=found["stop"],
-        alone=trained(config, "", shape, 1, changes, found["alone"]["step_seconds"]),
+        alone=trained(config, "", shape, 1, [*changes, "sync.strategy=ddp"], guess)[0],
     )
 
 
 def trained(
     config: str, link: str, shape: Shape, nodes: int, changes: list[str], guess: float
-) -> float:
-    """Train for a while; return the median of the seconds a step."""
+) -> tuple[float, float]:
+    """Train for a while; return the seconds a step, and the share of them spent waiting."""
     steps = WARM_UP_STEPS + round(
         min(MOST_STEPS, max(FEWEST_STEPS, TRAIN_SECONDS / max(guess, 1e-3)))
     )
@@ -147,7 +159,9 @@ def trained(
         further = [*changes, f"run={run}", f"train.max_steps={steps}"]
         in_lab(link, shape, nodes, ["train", config], further)
         view = read_run(run)
-        return median(step.seconds for step in view.steps[WARM_UP_STEPS:])
+        steps = view.steps[WARM_UP_STEPS:]
+        shares = [step.exchange / step.seconds for step in steps]
+        return median(step.seconds for step in steps), median(shares)
 
 
 def in_lab(link: str, shape: Shape, nodes: int, words: list[str], changes: list[str]) -> str:
@@ -162,14 +176,14 @@ def in_lab(link: str, shape: Shape, nodes: int, words: list[str], changes: list[
     return done.stdout
 
 
-def row(link: str, shape: Shape, case: Case) -> str:
+def row(link: str, shape: Shape, way: str, case: Case) -> str:
     """Return a line of the table."""
-    verdict = "too close" if case.should_stop is None else "yes" if case.should_stop else "no"
+    clear = {None: "too close to tell", True: "stop is right", False: "go is right"}
     off = f"{case.link_error:+.1%}" if case.link_error is not None else "–"
     return (
-        f"| {link or 'no limit'} | {shape.name} | {case.foretold:.3f} | {case.low:.3f} – "
+        f"| {link or 'no limit'} | {shape.name}, {way} | {case.foretold:.3f} | {case.low:.3f} – "
         f"{case.high:.3f} | {case.truth:.3f} | {case.error:+.1%} | {off} | {case.alone:.3f} | "
-        f"{'stop' if case.stop else 'go'}, slower: {verdict} |"
+        f"{case.waited:.0%}, {'stop' if case.stop else 'go'}: {clear[case.should_stop]} |"
     )
 
 
@@ -178,11 +192,12 @@ def print_summary(cases: list[Case]) -> None:
     errors = sorted(abs(case.error) for case in cases)
     ninth = quantiles(errors, n=10)[-1] if len(errors) > 1 else errors[0]
     links = [abs(case.link_error) for case in cases if case.link_error is not None]
-    slower = [case for case in cases if case.should_stop]
+    clear = [case for case in cases if case.should_stop is not None]
+    right = sum(bool(case.stop) == case.should_stop for case in clear)
     print(f"\nstep: median error {median(errors):.1%}, 90th percentile {ninth:.1%}")
     print(f"interval held the truth in {sum(c.held for c in cases)} of {len(cases)}")
     print(f"link: median error {median(links):.1%}, largest {max(links):.1%}" if links else "")
-    print(f"stop sign in {sum(bool(c.stop) for c in slower)} of {len(slower)} clear cases")
+    print(f"stop sign right in {right} of {len(clear)} clear cases")
 
 
 if __name__ == "__main__":
