@@ -182,7 +182,8 @@ def row(link: str, shape: Shape, way: str, case: Case) -> str:
     off = f"{case.link_error:+.1%}" if case.link_error is not None else "–"
     return (
         f"| {link or 'no limit'} | {shape.name}, {way} | {case.foretold:.3f} | "
-        f"{case.low:.3f} – {case.high:.3f} | {case.truth:.3f} | {case.error:+.1%} | {off} | {case.alone:.3f} | "
+        f"{case.low:.3f} – {case.high:.3f} | {case.truth:.3f} | {case.error:+.1%} | {off} | "
+        f"{case.alone:.3f} | "
         f"{case.waited:.0%}, {'stop' if case.stop else 'go'}: {clear[case.should_stop]} |"
     )
 
