@@ -3,6 +3,7 @@ import weakref
 import pytest
 import torch
 
+from unisono.comm import ddp
 from unisono.comm.ddp import Ddp
 from unisono.stopwatch import Stopwatch
 
@@ -29,3 +30,27 @@ def test_gradients_are_summed_timed_and_nothing_is_kept(ranks):
         assert parts == ["backward", "exchange", "forward", "hidden"]
         assert sane
         assert freed
+
+
+class Event:
+    """As much of a GPU's event as is asked: the seconds at which it was recorded."""
+
+    now = 0.0
+
+    def __init__(self):
+        Event.now += 2.0
+        self.at = Event.now
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, later):
+        return 1000 * (later.at - self.at)
+
+
+def test_on_a_gpu_the_exchange_is_what_the_device_does_after_its_last_gradient(monkeypatch):
+    monkeypatch.setattr(ddp, "_event_now", Event)
+    sender = ddp._Sender(ddp.sum_bucket, on_gpu=True)
+    sender.note_ready()
+    sender.note_ready()
+    assert sender.exposed() == 2.0

@@ -10,6 +10,7 @@ from diagnose.made_runs import (
     BEGAN,
     ended,
     healthy_run,
+    now,
     start,
     step,
     team,
@@ -62,6 +63,30 @@ def test_restarts_are_counted_and_lost_time_is_not_invented():
     found = answer(run, "duration")
     assert found.values["restarts"] == 1
     assert "at least" in found.summary
+
+
+def test_work_that_was_undone_and_words_of_a_failure_are_told():
+    run = replace(healthy_run(ends=()), undone=12.0, message="no space left on the device")
+    found = answer(run, "duration", now() + 3600)
+    assert found.verdict == "failed"
+    assert any(line.startswith("12.0 s of updates") for line in found.evidence)
+    assert "it said: no space left on the device" in found.evidence
+
+
+def test_a_late_rank_of_an_earlier_start_is_not_blamed_on_the_machine_of_the_last():
+    """Rank 1 was late until it came to another machine at step 100."""
+
+    def parts(rank, n):
+        late = rank == 1 and n <= 100
+        return {"backward": 0.8 if late else 0.4, "exchange": 0.1 if late or n > 100 else 0.5}
+
+    run = team(parts, ["alpha", "beta"])
+    again = tuple(
+        start(rank, 2, host, step=100, time=BEGAN + 100.2)
+        for rank, host in enumerate(("alpha", "gamma"))
+    )
+    found = answer(replace(run, starts=(*run.starts, *again)), "step_time")
+    assert "gamma" not in " ".join([found.summary, *found.evidence])
 
 
 # --- devices and network ----------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Each finding: once where it belongs, and not in a healthy run."""
 
 import math
+from dataclasses import replace
 from random import Random
 
 import msgspec
@@ -345,6 +346,30 @@ def _less(amount):
 def test_a_second_network_that_is_no_faster_is_not_advised():
     run = pair(rates=(900.0, 900.0), links=lambda host: two_networks(host, 1000))
     assert ids(run) == []
+
+
+def test_the_same_address_on_two_machines_is_no_network_between_them():
+    bridge = Link(mbit_per_s=10_000, addresses=["172.17.0.1/16"])
+    run = pair(links=lambda host: {"eth0": two_networks(host)["eth0"], "docker0": bridge})
+    assert ids(run) == []
+
+
+def test_a_link_that_others_began_to_use_has_not_used_up_its_credits():
+    run = burst(at=120, slow=150.0)
+    assert ids(run) == ["burst_credits"]
+    shared = pair(peers=lambda rank, there: fading(there, 1000.0, 150.0, 120), foreign=100e6)
+    assert "burst_credits" not in ids(shared)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"every": 8, "strategy": "diloco"}, {"device": "cuda:0"}],
+)
+def test_messages_are_counted_only_where_each_update_is_sent_in_buckets(changes):
+    run = far_apart(0.05)
+    starts = tuple(msgspec.structs.replace(s, **changes) for s in run.starts)
+    assert "latency_bound" in ids(run)
+    assert "latency_bound" not in ids(replace(run, starts=starts))
 
 
 def test_a_faster_network_on_one_machine_only_is_of_no_use():

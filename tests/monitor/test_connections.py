@@ -52,6 +52,19 @@ def test_bytes_are_counted_to_the_address_they_go_to_and_kept_after_it_is_closed
         assert peer(connections).sent == pytest.approx(after.sent + 1_000_000, abs=4)
 
 
+def test_of_two_connections_the_busier_counts_each_time_and_the_sum_never_falls():
+    connections, looks = Connections([os.getpid()]), []
+    with connected() as one, connected() as two:
+        looks.append(peer(connections))
+        for turn, pair in enumerate((one, two, one, two), start=1):
+            send(*pair, turn * 500_000)
+            looks.append(peer(connections))
+    for before, after, turn in zip(looks, looks[1:], (1, 2, 3, 4), strict=False):
+        sent = after.busiest_sent - before.busiest_sent
+        assert sent == pytest.approx(turn * 500_000, abs=4)
+        assert after.busy >= before.busy
+
+
 def test_connections_of_other_processes_are_not_ours():
     with connected() as (here, there):
         send(here, there, 1_000_000)

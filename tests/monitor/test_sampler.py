@@ -112,8 +112,11 @@ class Nvml:
     def nvmlDeviceGetHandleByIndex(self, number):  # noqa: N802
         return number
 
+    def nvmlDeviceGetHandleByUUID(self, name):  # noqa: N802
+        return {"GPU-b": 1}[name]
+
     def nvmlDeviceGetName(self, handle):  # noqa: N802
-        return "Tesla V100"
+        return "Tesla V100" if handle == 0 else f"Tesla V100, number {handle}"
 
     def nvmlDeviceGetUtilizationRates(self, handle):  # noqa: N802
         return type("Rates", (), {"gpu": 100, "memory": 3})
@@ -144,6 +147,20 @@ def test_a_gpu_is_told_with_power_and_its_limit():
     assert (card.memory_used, card.memory_total) == (9 * 10**9, 16 * 10**9)
     assert card.throttled == ["power limit", "heat"]
     assert card.most_mhz is None  # this library has no such question
+
+
+@pytest.mark.parametrize(
+    ("visible", "numbers"), [("3,1", [3, 1]), ("GPU-b", [1]), ("", []), (None, [0, 1, 2, 3])]
+)
+def test_gpus_are_counted_as_cuda_counts_them(monkeypatch, visible, numbers):
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    gpus = Gpus(Nvml(cards=4))
+    assert [gpu.index for gpu in gpus.look()] == list(range(len(numbers)))
+    told = [f"Tesla V100, number {number}" if number else "Tesla V100" for number in numbers]
+    assert gpus.names() == told
 
 
 def test_what_a_gpu_does_not_tell_is_left_out():

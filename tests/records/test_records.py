@@ -120,6 +120,7 @@ def test_a_run_is_read_back_without_what_a_crash_undid(tmp_path):
     assert view.environment == {}
     assert len(view.starts) == 2
     assert max(view.seen) == 103.0  # the time of the third step, which was lost
+    assert view.undone == 2 * 0.5  # that one, and the second, which was made again
 
 
 def test_a_run_cut_at_any_byte_can_be_read(tmp_path):

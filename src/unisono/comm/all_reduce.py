@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from unisono.comm.devices import wait_for_device
 from unisono.comm.memory import Forgetful
 from unisono.comm.protocol import Comm, LossOf, Memory, Replica
 from unisono.stopwatch import Stopwatch
@@ -43,8 +44,12 @@ class SummedReplica:
                 loss.backward()
             total += loss.detach()
         if self.comm.world.size > 1:
+            device = self.comm.world.device
+            with watch.time("backward"):
+                wait_for_device(device)
             with watch.time("exchange"):
                 self._sum_gradients()
+                wait_for_device(device)
         return total
 
     def _sum_gradients(self) -> None:

@@ -71,7 +71,7 @@ class DdpReplica:
         )
         # DDP keeps what its hook is given. Given the replica, which keeps DDP, neither would
         # ever be freed, and a process group still in use at exit aborts the process.
-        self._sender = _Sender(send)
+        self._sender = _Sender(send, on_gpu=comm.world.device.startswith("cuda"))
         self._wrapped.register_comm_hook(self._sender, _send_bucket)
 
     def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
@@ -88,33 +88,56 @@ class DdpReplica:
         return total
 
     def _backward(self, loss: Tensor, watch: Stopwatch, *, exchanges: bool) -> None:
-        self._sender.busy = 0.0
-        self._sender.under_way.clear()
+        sender = self._sender
+        sender.busy = 0.0
+        sender.under_way.clear()
         began = time.perf_counter()
         loss.backward()
+        exposed = sender.exposed() if exchanges else 0.0
         ended = time.perf_counter()
-        # The last bucket is ready when the last gradient is: what follows is only waiting.
-        # What sending the ones before took of this thread was no computing either.
-        sender = self._sender
-        computed = sender.last_ready - sender.busy_before if exchanges else ended
-        watch.add("backward", computed - began)
-        watch.add("exchange", ended - computed)
-        if exchanges and self._comm.world.device == "cpu":  # a GPU's futures come too soon
-            watch.add("hidden", covered(sender.under_way, until=computed))
+        watch.add("backward", ended - exposed - began)
+        watch.add("exchange", exposed)
+        if exchanges and not sender.on_gpu:  # a GPU's futures come too soon
+            watch.add("hidden", covered(sender.under_way, until=ended - exposed))
 
 
 class _Sender:
-    """Sends buckets, and knows when each was ready and under way, and what sending took."""
+    """Sends buckets, and knows when each was ready and under way, and what sending took.
 
-    def __init__(self, send: Send) -> None:
-        self.send = send
+    The last bucket is ready when the last gradient is: what follows is only waiting.
+    """
+
+    def __init__(self, send: Send, *, on_gpu: bool) -> None:
+        self.send, self.on_gpu = send, on_gpu
         self.last_ready = self.busy = self.busy_before = 0.0
         self.under_way: list[tuple[float, float]] = []
+        self.last_event: torch.cuda.Event | None = None
+
+    def note_ready(self) -> None:
+        """Take note that a bucket is ready; on a GPU it will be, when it comes to this."""
+        self.last_ready, self.busy_before = time.perf_counter(), self.busy
+        if self.on_gpu:
+            self.last_event = _event_now()
+
+    def exposed(self) -> float:
+        """Return the seconds from the last gradient to the last sum; wait for a GPU's."""
+        if self.last_event is None:
+            # What sending the buckets before took of this thread was no computing either.
+            return time.perf_counter() - (self.last_ready - self.busy_before)
+        summed = _event_now()
+        summed.synchronize()
+        return self.last_event.elapsed_time(summed) / 1000
+
+
+def _event_now() -> torch.cuda.Event:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
 
 
 def _send_bucket(sender: _Sender, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-    began = sender.last_ready = time.perf_counter()
-    sender.busy_before = sender.busy
+    sender.note_ready()
+    began = sender.last_ready
 
     def note(future: torch.futures.Future[Tensor]) -> Tensor:
         sender.under_way.append((began, time.perf_counter()))

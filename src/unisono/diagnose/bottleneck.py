@@ -42,7 +42,7 @@ def shares_of(ledger: Ledger) -> Shares:
 def late_rank(ledger: Ledger) -> int | None:
     """Return the rank that causes most of the waiting, or None if they take turns."""
     lateness: dict[int, float] = defaultdict(float)
-    for row in ledger.rows:
+    for row in ledger.latest:
         lateness[row.late_rank] += row.late_cost
     total = sum(lateness.values())
     latest = max(lateness, key=lambda rank: lateness[rank], default=None)

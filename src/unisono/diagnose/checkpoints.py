@@ -1,5 +1,6 @@
 """The files of a checkpoint: what was recorded, what lies on the disk, what it should weigh."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,7 @@ def averages_of(config: dict[str, Any]) -> int:
 def _on_disk(case: Case) -> dict[str, dict[str, int]]:
     found = {}
     for manifest in RunDirectory(case.run.path).checkpoints.glob(f"step-*/{MANIFEST}"):
-        files = sorted(path for path in manifest.parent.iterdir() if path.is_file())
-        found[manifest.parent.name] = {path.name: path.stat().st_size for path in files}
+        with suppress(FileNotFoundError):  # a run that goes on has just removed it
+            files = sorted(path for path in manifest.parent.iterdir() if path.is_file())
+            found[manifest.parent.name] = {path.name: path.stat().st_size for path in files}
     return found

@@ -8,7 +8,7 @@ beyond that, they spent waiting for it. (StepTaken: `backward` does not hold `ex
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
@@ -66,7 +66,9 @@ class Ledger:
     `starting` is what passed from the first sign of life of a session to its first update,
     `ending` from its last update to the end: going back to the best weights, writing the
     bundle. Neither holds evaluation or checkpoints.
+    `undone` is work that a crash or a roll-back undid, evaluation and checkpoints included.
     `positions` are those that each rank computes in an update, on average; 0 is not known.
+    Of what each rank does, the last session counts: before, it may have been elsewhere.
     """
 
     rows: tuple[Row, ...]
@@ -76,12 +78,20 @@ class Ledger:
     checkpoint: float
     starting: float = 0.0
     ending: float = 0.0
+    undone: float = 0.0
     positions: dict[int, float] = field(default_factory=dict)
 
     @property
     def usual(self) -> tuple[Row, ...]:
         """Return the updates without the first of each session, if enough are left."""
         later = tuple(row for row in self.rows if not row.first)
+        return later if len(later) >= 3 else self.rows
+
+    @property
+    def latest(self) -> tuple[Row, ...]:
+        """Return the updates of the last session, if enough are left."""
+        began = max((place for place, row in enumerate(self.rows) if row.first), default=0)
+        later = self.rows[began:]
         return later if len(later) >= 3 else self.rows
 
     @property
@@ -106,7 +116,7 @@ class Ledger:
     def waited_for(self) -> dict[int, float]:
         """Return for each rank the seconds that all others together waited for it."""
         total: dict[int, float] = defaultdict(float)
-        for row in self.rows:
+        for row in self.latest:
             if row.complete and not row.alone:
                 total[row.late_rank] += sum(row.waits.values())
         return dict(total)
@@ -115,7 +125,7 @@ class Ledger:
     def closed(self) -> float:
         """Return the share of the wall clock that has a name."""
         named = sum(self.seconds.values()) + sum(row.parts["recording"] for row in self.rows)
-        named += self.starting + self.ending
+        named += self.starting + self.ending + self.undone
         return min(1.0, named / self.wall) if self.wall > 0 else 0.0
 
     def mean(self, part: str) -> float:
@@ -140,19 +150,19 @@ def keep_ledger(run: RunView, sessions: Sequence[Session]) -> Ledger:
         records = [columns[step.step][rank] for rank in ranks]
         rows.append(_row(records, ranks, session.size, first=session is not previous))
         previous = session
+    latest = _of_the_last_session(run, sessions)
     evaluation = sum(e.seconds for e in run.validations if math.isfinite(e.seconds))
     evaluation += sum(event.seconds for event in run.tests)
     return Ledger(
         rows=tuple(rows),
-        by_rank=_rank_means(run),
+        by_rank=_rank_means(latest),
         wall=sum(session.seconds for session in sessions),
         evaluation=evaluation,
         checkpoint=sum(event.seconds for event in run.saves),
         **_edges(run, sessions),
+        undone=run.undone,
         positions={
-            rank: fmean(step.own_positions for step in steps)
-            for rank, steps in run.ranks.items()
-            if steps
+            rank: fmean(step.own_positions for step in steps) for rank, steps in latest.items()
         },
     )
 
@@ -228,10 +238,21 @@ def _row(records: list[StepTaken], ranks: list[int], size: int, *, first: bool) 
     )
 
 
-def _rank_means(run: RunView) -> dict[int, dict[str, float]]:
-    means = {}
+def _of_the_last_session(
+    run: RunView, sessions: Sequence[Session]
+) -> dict[int, tuple[StepTaken, ...]]:
+    """Return each rank's updates of the last session, or all if those are too few."""
+    began = sessions[-1].began if sessions else 0.0
+    found = {}
     for rank, steps in run.ranks.items():
+        later = tuple(step for step in steps if step.time >= began)
+        found[rank] = later if len(later) >= 3 else steps
+    return {rank: steps for rank, steps in found.items() if steps}
+
+
+def _rank_means(ranks: Mapping[int, Sequence[StepTaken]]) -> dict[int, dict[str, float]]:
+    means = {}
+    for rank, steps in ranks.items():
         parts = [parts_of(step) for step in steps]
-        if parts:
-            means[rank] = {part: fmean(p[part] for p in parts) for part in PARTS}
+        means[rank] = {part: fmean(p[part] for p in parts) for part in PARTS}
     return means

@@ -1,5 +1,6 @@
 """The interface that carries the exchange on each machine, and what else it carries."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 from statistics import quantiles
 
@@ -13,6 +14,7 @@ from unisono.units import amount_of_bytes
 # Headers of TCP, IP and Ethernet, and the acknowledgements of what comes the other way.
 HEADERS = 1.08
 MBIT = 8e-6
+MUCH_FOREIGN = 0.20  # of what an interface carries
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,12 @@ def link_uses(case: Case) -> tuple[LinkUse, ...]:
         return ()
     uses = (_use(node, expected) for node in case.nodes)
     return tuple(use for use in uses if use is not None)
+
+
+def is_shared(case: Case, hosts: Container[str]) -> bool:
+    """Return whether somebody else's traffic may be what makes the link of a host slow."""
+    ends = [use for use in link_uses(case) if use.node.host in hosts]
+    return any(use.foreign > MUCH_FOREIGN * use.bytes.more for use in ends)
 
 
 def slowest(uses: tuple[LinkUse, ...]) -> LinkUse | None:

@@ -38,7 +38,7 @@ class Load:
     """One machine: `busy`, `own` and `foreign` are cores, `threads` those the run wants.
 
     `steal` and `disk_wait` are shares of the time of all cores, `held_back` seconds a second
-    for which a quota did; `memory` is the highest share of the limit.
+    for which a quota did, over all cores; `memory` is the highest share of the limit.
     """
 
     rank: int

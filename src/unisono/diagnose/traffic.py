@@ -138,13 +138,16 @@ def _is_elsewhere(address: str, mine: set[str]) -> bool:
 
 def networks_of(link: Link) -> set[str]:
     """Return the networks that an interface is a part of, such as 10.0.0.0/24."""
-    found = set()
-    for address in link.addresses:
-        with suppress(ValueError):
-            one = ipaddress.ip_interface(address)
-            if not one.is_loopback and not one.is_link_local:
-                found.add(str(one.network))
-    return found
+    return {network for address in link.addresses if (network := network_of(address))}
+
+
+def network_of(address: str) -> str:
+    """Return the network of an address such as 10.0.0.7/24; "" if others cannot reach it."""
+    with suppress(ValueError):
+        one = ipaddress.ip_interface(address)
+        if not one.is_loopback and not one.is_link_local:
+            return str(one.network)
+    return ""
 
 
 def _began(log: MachineLog) -> float:

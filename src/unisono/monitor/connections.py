@@ -44,6 +44,15 @@ class Connection:
     rtt: float = 0.0
 
 
+@dataclass(frozen=True)
+class Busiest:
+    """What the busiest connection to an address did, look by look."""
+
+    sent: int = 0
+    busy: float = 0.0
+    rate: float = 0.0
+
+
 @dataclass
 class Connections:
     """The connections of some processes to each other address."""
@@ -52,6 +61,7 @@ class Connections:
     _ours: set[int] = field(default_factory=set)
     _others: set[int] = field(default_factory=set)
     _known: dict[int, Connection] = field(default_factory=dict)
+    _busiest: dict[str, Busiest] = field(default_factory=dict)
 
     def look(self) -> dict[str, Peer]:
         """Return what went to and came from each address; closed connections still count."""
@@ -60,8 +70,12 @@ class Connections:
         except OSError:  # another system, or not allowed
             return {}
         self._tell_apart({one.inode for one in found})
-        self._known |= {one.inode: one for one in found if one.inode in self._ours}
+        now = {one.inode: one for one in found if one.inode in self._ours}
+        before, self._known = self._known, self._known | now
         addresses = {one.address for one in self._known.values()}
+        for address in addresses:
+            here = [one for one in now.values() if one.address == address]
+            self._add_busiest(address, here, before)
         return {address: self._peer(address) for address in sorted(addresses)}
 
     def _tell_apart(self, inodes: set[int]) -> None:
@@ -71,9 +85,27 @@ class Connections:
             self._ours = {inode for pid in self.pids for inode in sockets_of(pid)}
             self._others = inodes - self._ours
 
+    def _add_busiest(
+        self, address: str, here: Sequence[Connection], before: dict[int, Connection]
+    ) -> None:
+        """Add what the connection did that has sent most since the last look.
+
+        That may be another one every time, and the sum never falls.
+        """
+        news = [(one, before.get(one.inode, Connection(one.inode, address))) for one in here]
+        if not news:
+            return
+        most, then = max(news, key=lambda pair: pair[0].sent - pair[1].sent)
+        old = self._busiest.get(address, Busiest())
+        self._busiest[address] = Busiest(
+            sent=old.sent + most.sent - then.sent,
+            busy=old.busy + max(0.0, most.busy - then.busy),
+            rate=most.rate,
+        )
+
     def _peer(self, address: str) -> Peer:
         ways = [one for one in self._known.values() if one.address == address]
-        most = max(ways, key=lambda one: one.sent)
+        most = self._busiest.get(address, Busiest())
         rtts = [one.rtt for one in ways if one.rtt]
         return Peer(
             sent=sum(one.sent for one in ways),

@@ -1,5 +1,6 @@
 """NVIDIA GPUs through NVML. Without the library or a device there is nothing to tell."""
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
@@ -28,17 +29,31 @@ REASONS = {
 
 
 class Gpus:
-    """The GPUs of this machine; none if NVML or they are missing."""
+    """The GPUs that this process may use, as CUDA counts them; none without NVML.
 
-    def __init__(self, nvml: ModuleType | Any | None = pynvml) -> None:
+    NVML knows all of the machine; `CUDA_VISIBLE_DEVICES` says which of them are ours.
+    """
+
+    def __init__(
+        self, nvml: ModuleType | Any | None = pynvml, visible: str | None = None
+    ) -> None:
         """Open NVML; `nvml` is anything that speaks like it."""
         self._nvml, self._handles = nvml, []
         if nvml is None:
             return
+        if visible is None:
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         with suppress(nvml.NVMLError):
             nvml.nvmlInit()
-            count = nvml.nvmlDeviceGetCount()
-            self._handles = [nvml.nvmlDeviceGetHandleByIndex(number) for number in range(count)]
+            names = _all(nvml.nvmlDeviceGetCount()) if visible is None else visible.split(",")
+            self._handles = [self._handle(name.strip()) for name in names if name.strip()]
+
+    def _handle(self, name: str) -> Any:
+        """Return the device of a number, or of a name such as GPU-8932f937 or MIG-…"""
+        assert self._nvml is not None
+        if name.isdecimal():
+            return self._nvml.nvmlDeviceGetHandleByIndex(int(name))
+        return self._nvml.nvmlDeviceGetHandleByUUID(name)
 
     def names(self) -> list[str]:
         """Return what the devices are called."""
@@ -79,6 +94,10 @@ class Gpus:
             return question(*arguments)
         except self._nvml.NVMLError:
             return None
+
+
+def _all(count: int) -> list[str]:
+    return [str(number) for number in range(count)]
 
 
 def _thousandth(value: int | None) -> float | None:

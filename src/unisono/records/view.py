@@ -1,6 +1,7 @@
 """A run as its directory tells it: what the diagnosis, the report and the watcher read."""
 
 import json
+import math
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from unisono.records.imported import Imported, read_imported
 from unisono.records.layout import RunDirectory
 from unisono.records.machines import MachineLog, read_machines
 from unisono.records.sentence_losses import SentenceLosses, read_losses
+from unisono.records.status import read_status
 
 E = TypeVar("E", bound=AnyEvent)
 UNDONE = (StepTaken, Validated, Saved)
@@ -44,7 +46,9 @@ class RunView:
     `imported` says where a run comes from that another trainer made.
     `sentence_losses` are those of the validations, as far as they were written down.
     `machines` holds what was sampled on each machine, by its first rank. `found` is what the
-    run said of itself while it went on. `gone` says that the process which leads the run has
+    run said of itself while it went on. `undone` are the seconds of updates, validations and
+    saves that a crash or a roll-back undid. `message` is why the run failed, in its own words.
+    `gone` says that the process which leads the run has
     certainly ended; if it has not, that may be so all the same.
     """
 
@@ -66,6 +70,8 @@ class RunView:
     sentence_losses: SentenceLosses = field(default_factory=SentenceLosses)
     machines: dict[int, MachineLog] = field(default_factory=dict)
     found: tuple[Found, ...] = ()
+    undone: float = 0.0
+    message: str = ""
     gone: bool = False
 
     @property
@@ -119,6 +125,8 @@ def read_run(path: Path) -> RunView:
         sentence_losses=read_losses(path, {v.step: v.loss for v in of_kind(leader, Validated)}),
         machines=machines,
         found=tuple(of_kind(leader, Found)),
+        undone=_seconds(recorded.get(0, [])) - _seconds(leader),
+        message=_message(directory),
         gone=leader_is_gone(directory, starts),
     )
 
@@ -155,6 +163,17 @@ def warnings_of(events: Iterable[AnyEvent]) -> list[Warned]:
         for event in events
         if isinstance(event, Warned | RolledBack)
     ]
+
+
+def _seconds(events: Iterable[AnyEvent]) -> float:
+    """Return how long updates, validations and saves took, as far as they say it."""
+    told = (event.seconds for event in events if isinstance(event, UNDONE))
+    return sum(seconds for seconds in told if math.isfinite(seconds))
+
+
+def _message(directory: RunDirectory) -> str:
+    status = read_status(directory)
+    return status.message if status is not None and status.state in ("failed", "lost") else ""
 
 
 def _standing(events: list[AnyEvent]) -> list[AnyEvent]:

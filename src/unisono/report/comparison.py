@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unisono.diagnose.report import Report
+from unisono.diagnose.scores import best_scored, bleu_words
 from unisono.diagnose.words import percent
 from unisono.records.view import RunView
 from unisono.units import duration
@@ -58,8 +59,7 @@ def _results(view: RunView, report: Report) -> list[tuple[str, str]]:
     """Return what came of a run, always the same facts in the same order."""
     took, step = report.answer("duration"), report.answer("step_time").values
     learnt = report.answer("overfitting").values
-    scores = [event for event in view.validations if event.bleu >= 0]
-    best = max(scores, key=lambda event: event.bleu, default=None)
+    best = best_scored(view)
     tokens, seconds = step.get("target_tokens_per_second"), step.get("mean_seconds")
     loss, shares = learnt.get("best_loss"), report.bottleneck.shares
     measured = report.bottleneck.measured is not False
@@ -72,8 +72,9 @@ def _results(view: RunView, report: Report) -> list[tuple[str, str]]:
         ("target tokens/s", f"{tokens:,.0f}" if tokens else NONE),
         ("best validation loss", f"{loss:.4f}" if loss is not None else NONE),
         ("at step", f"{learnt['best_step']:,}" if loss is not None else NONE),
-        ("best validation BLEU", f"{best.bleu:.2f}" if best else NONE),
-        ("test BLEU", f"{view.tests[-1].bleu:.2f}" if view.tests else NONE),
+        ("best validation BLEU", bleu_words(best) if best else NONE),
+        ("test BLEU", bleu_words(view.tests[-1]) if view.tests else NONE),
+        ("signature of BLEU", _signature(view)),
         ("fully trained", report.answer("trained").verdict),
         ("overfitting", report.answer("overfitting").verdict),
         ("bottleneck", report.bottleneck.cause + ("" if measured else " (not measured)")),
@@ -83,6 +84,11 @@ def _results(view: RunView, report: Report) -> list[tuple[str, str]]:
         ("time for data", percent(shares.data) if measured else NONE),
         ("findings", ", ".join(finding.id for finding in report.findings) or "none"),
     ]
+
+
+def _signature(view: RunView) -> str:
+    events = [*view.tests[-1:], best_scored(view)]
+    return next((e.bleu_signature for e in events if e and e.bleu_signature), NONE)
 
 
 def _world(view: RunView) -> list[tuple[str, str]]:

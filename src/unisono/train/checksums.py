@@ -24,7 +24,7 @@ SHOWN = 3
 def compare_weights(comm: Comm, model: nn.Module, sync: Sync, step: int) -> Iterator[Warned]:
     """Compare the weights of all processes, if it is time to; a difference is an error.
 
-    It is a warning if the settings say so.
+    It is only a warning if the settings say so.
     """
     due = sync.check_weights != "off" and step % sync.check_weights_every_steps == 0
     if not due or comm.world.size == 1:
@@ -34,8 +34,8 @@ def compare_weights(comm: Comm, model: nn.Module, sync: Sync, step: int) -> Iter
     if not words:
         return
     what = f"at step {step} {WEIGHTS_DIFFER}: {words}"
+    yield Warned(time=time.time(), step=step, message=what)
     if sync.check_weights == "warn":
-        yield Warned(time=time.time(), step=step, message=what)
         return
     raise RunError(
         what,

@@ -8,6 +8,7 @@ from torch.optim import Optimizer
 
 from unisono.batching.collate import Batch
 from unisono.batching.stream import Work
+from unisono.comm.devices import wait_for_device
 from unisono.comm.protocol import Comm, Replica
 from unisono.models.loss import loss_sums
 from unisono.schedules import Schedule
@@ -98,7 +99,7 @@ def take_step(
 
     loss = parts.replica.gradients(work.batches, loss_of, parts.watch)
     with parts.watch.time("backward"):
-        _wait_for_device(parts.comm.world.device)
+        wait_for_device(parts.comm.world.device)
     with parts.watch.time("optimizer"):
         _unscale_gradients(parts.replica.module, dials.loss_scale)
         norm = _gradient_norm(parts.replica.module, parts.clip_norm)
@@ -164,13 +165,6 @@ def _on_device(batch: Batch, parts: Parts) -> Batch:
         return batch
     with parts.watch.time("copy"):
         return batch.to(torch.device(device))
-
-
-def _wait_for_device(device: str) -> None:
-    # A GPU is still computing when `backward` returns. The next thing asked for is the loss,
-    # which would wait as well, but under the name of another part of the step.
-    if device.startswith("cuda"):
-        torch.cuda.current_stream().synchronize()
 
 
 def _unscale_gradients(model: nn.Module, scale: float) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from unisono.diagnose.curve import is_finite
+from unisono.diagnose.scores import bleu_words
 from unisono.printable import printable
 from unisono.records.view import RunView
 from unisono.units import duration
@@ -119,8 +121,9 @@ def _validation(view: RunView) -> list[Text]:
     if not view.validations:
         return []
     last = view.validations[-1]
-    best = min(view.validations, key=lambda event: event.loss)
-    bleu = f", BLEU {last.bleu:.1f}" if last.bleu >= 0 else ""
+    told = [event for event in view.validations if is_finite(event.loss)] or [last]
+    best = min(told, key=lambda event: event.loss)
+    bleu = f", BLEU {bleu_words(last)}" if last.bleu >= 0 else ""
     return [
         Text(
             f"valid {last.loss:.4f}{bleu} at step {last.step:,}; "

@@ -6,7 +6,7 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.liveness import silence, state
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.words import count, rounded
+from unisono.diagnose.words import count, percent, rounded
 from unisono.errors import ConfigError
 from unisono.units import duration, seconds_of
 
@@ -109,18 +109,7 @@ def _values(case: Case, verdict: str, left: float | None) -> dict[str, Any]:
 
 
 def _evidence(case: Case, verdict: str) -> list[str]:
-    lines = []
-    if len(case.sessions) > 1:
-        lengths = ", ".join(duration(session.seconds) for session in case.sessions)
-        lines.append(f"started {len(case.sessions)} times; the clock adds up {lengths}")
-    if _unclean(case):
-        lines.append(
-            "an earlier start broke off: what it did after its last checkpoint was done again "
-            "and is counted once, so its true length is not known"
-        )
-    lines += [event.message for event in case.run.losses[-1:] if verdict == "failed"]
-    if verdict == "failed" and case.run.gone:
-        lines.append("the process that led the run is no longer there")
+    lines = [*_about_starts(case), *(_about_the_end(case) if verdict == "failed" else ())]
     if verdict in ("running", "failed"):
         lines.append(f"last event {duration(silence(case))} ago, no `ended` event since")
     else:
@@ -131,6 +120,30 @@ def _evidence(case: Case, verdict: str) -> list[str]:
             f"{duration(ledger.starting)} passed before the first update of a start, "
             f"{duration(ledger.ending)} after the last one besides evaluation and checkpoints"
         )
+    if ledger.rows and case.run.imported is None:
+        lines.append(f"{percent(ledger.closed)} of the time has a name in the ledger")
+    return lines
+
+
+def _about_starts(case: Case) -> list[str]:
+    lines = []
+    if len(case.sessions) > 1:
+        lengths = ", ".join(duration(session.seconds) for session in case.sessions)
+        lines.append(f"started {len(case.sessions)} times; the clock adds up {lengths}")
+    if _unclean(case):
+        lines.append("an earlier start broke off: when it ended is not known")
+    if case.run.undone > 0:
+        lines.append(
+            f"{duration(case.run.undone)} of updates, validations and checkpoints were undone "
+            "by a break or a roll-back, and done again"
+        )
+    return lines
+
+
+def _about_the_end(case: Case) -> list[str]:
+    lines = [event.message for event in case.run.losses[-1:]]
+    lines += [f"it said: {case.run.message}"] if case.run.message else []
+    lines += ["the process that led the run is no longer there"] if case.run.gone else []
     return lines
 
 

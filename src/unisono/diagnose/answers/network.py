@@ -46,6 +46,7 @@ def _values(case: Case) -> dict[str, Any]:
         "hosts": list(case.run.hosts),
         "expected_bytes_per_step": expected_bytes(case),
         "share_of_step": rounded(sum(row.wire for row in rows) / step) if step > 0 else None,
+        "hidden_seconds_per_step": rounded(_hidden(case), 4) if _tells_hidden(case) else None,
         **_measured(slowest(link_uses(case))),
     }
 
@@ -143,6 +144,8 @@ def _evidence(case: Case) -> list[str]:
         f"exchange that the backward pass did not hide: {duration(wire)} of "
         f"{duration(case.ledger.mean_step)} an update (the process that waited least)",
     ]
+    if _tells_hidden(case):
+        lines.append(f"exchange that it did hide: {duration(_hidden(case))} an update")
     uses = link_uses(case)
     if uses:
         return lines + [line for use in uses for line in use.lines(expected_bytes(case))]
@@ -154,6 +157,18 @@ def _evidence(case: Case) -> list[str]:
         )
     lines.append(NOT_SAMPLED)
     return lines
+
+
+def _tells_hidden(case: Case) -> bool:
+    """Return whether it was recorded: a GPU does not say when a message was under way."""
+    overlaps = all(start.strategy != "all_reduce" for start in case.run.last_starts)
+    on_cpu = all(start.device == "cpu" for start in case.run.last_starts)
+    return bool(case.ledger.rows) and case.size > 1 and overlaps and on_cpu
+
+
+def _hidden(case: Case) -> float:
+    rows = case.ledger.usual
+    return sum(row.hidden for row in rows) / len(rows)
 
 
 def _advice(case: Case) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from unisono.diagnose.case import Case
 from unisono.diagnose.changes import find_drop
 from unisono.diagnose.counted import counter_of, during
+from unisono.diagnose.link_use import is_shared
 from unisono.diagnose.report import Finding
 from unisono.diagnose.traffic import Node, Way
 from unisono.records.sampled import Peer
@@ -28,7 +29,9 @@ class BurstCredits:
     def __call__(self, case: Case) -> tuple[Finding, ...]:
         if len(case.run.hosts) < 2 or case.bottleneck.shares.network < self.share:
             return ()
-        found = (self._look(case, node) for node in case.nodes)
+        found = (
+            self._look(case, node) for node in case.nodes if not is_shared(case, (node.host,))
+        )
         # All machines of a ring slow down with the slowest link: it is told once.
         return tuple(finding for finding in found if finding is not None)[:1]
 

@@ -30,7 +30,7 @@ class LatencyBound:
     explained: float = 0.5
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
-        way_there_and_back = _round_trip(case)
+        way_there_and_back = _round_trip(case) if _sends_every_update(case) else 0.0
         if case.bottleneck.shares.network < self.share or not way_there_and_back:
             return ()
         buckets, rounds = _buckets(case), _rounds(case)
@@ -58,6 +58,12 @@ class LatencyBound:
         )
 
 
+def _sends_every_update(case: Case) -> bool:
+    """Return whether gloo sends every update in buckets, which is what is counted here."""
+    start = case.run.last_starts[0] if case.run.last_starts else None
+    return start is not None and start.device == "cpu" and start.every == 1
+
+
 def _round_trip(case: Case) -> float:
     """Return the seconds there and back on the longest way between the machines."""
     ways = [node.main_way for node in case.nodes]
@@ -65,6 +71,8 @@ def _round_trip(case: Case) -> float:
 
 
 def _buckets(case: Case) -> int:
+    if any(start.strategy == "all_reduce" for start in case.run.last_starts):
+        return 1
     told = [start.bucket_mb for start in case.run.last_starts if start.bucket_mb]
     size = max((*told, 0.0)) or case.setting("sync", "bucket_mb", 0.0) or USUAL_BUCKET_MB
     return max(1, math.ceil(4 * case.parameters / (size * MEGABYTE)))

@@ -5,11 +5,11 @@ from statistics import median
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.exchanged import expected_bytes
-from unisono.diagnose.link_use import link_uses
+from unisono.diagnose.link_use import is_shared
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import percent
 
-MBIT, MUCH_FOREIGN = 8e-6, 0.20
+MBIT = 8e-6
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SlowDirection:
         if len(directions) < 2 or case.ledger.mean_step <= 0:
             return ()
         slow = min(directions, key=lambda one: one.bytes_per_second)
-        if _is_shared(case, slow):
+        if is_shared(case, (slow.sender, slow.receiver)):
             return ()
         usual = median(one.bytes_per_second for one in directions if one is not slow)
         count = expected_bytes(case)
@@ -65,12 +65,6 @@ class SlowDirection:
                 about=f"from {slow.sender} to {slow.receiver}",
             ),
         )
-
-
-def _is_shared(case: Case, one: Direction) -> bool:
-    """Return whether somebody else's traffic may be what makes a direction slow."""
-    ends = [use for use in link_uses(case) if use.node.host in (one.sender, one.receiver)]
-    return any(use.foreign > MUCH_FOREIGN * use.bytes.more for use in ends)
 
 
 def _directions(case: Case) -> list[Direction]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from unisono.diagnose.case import Case
 from unisono.diagnose.link_use import LinkUse, link_uses
 from unisono.diagnose.report import Finding
-from unisono.diagnose.traffic import networks_of
+from unisono.diagnose.traffic import network_of, networks_of
 from unisono.diagnose.words import percent
 
 
@@ -25,7 +25,8 @@ class WrongInterface:
         uses = link_uses(case)
         if case.bottleneck.shares.network < self.cost or len(uses) < 2:
             return ()
-        shared = set.intersection(*(self._better_networks(use) for use in uses))
+        better_networks = (self._better_networks(use) for use in uses)
+        shared = {n for n in set.intersection(*better_networks) if _is_one(n, uses)}
         if not shared:
             return ()
         network = min(shared)
@@ -67,6 +68,16 @@ class WrongInterface:
         # One that reaches a fraction of what it says is limited by something behind it.
         disappoints = not nominal or use.mbit_per_s * self.factor < nominal
         return disappoints and mbit_per_s >= self.factor * use.mbit_per_s
+
+
+def _is_one(network: str, uses: Sequence[LinkUse]) -> bool:
+    """Return whether it is one network, and not one of the same numbers inside each machine.
+
+    The bridges of containers and virtual machines have the same address everywhere.
+    """
+    mine = [use.node.links[_on(use, network)].addresses for use in uses]
+    inside = [a for addresses in mine for a in addresses if network_of(a) == network]
+    return len(set(inside)) == len(inside)
 
 
 def _on(use: LinkUse, network: str) -> str:
