@@ -126,7 +126,7 @@ class _Sender:
             return time.perf_counter() - (self.last_ready - self.busy_before)
         summed = _event_now()
         summed.synchronize()
-        return self.last_event.elapsed_time(summed) / 1000
+        return float(self.last_event.elapsed_time(summed)) / 1000
 
 
 def _event_now() -> torch.cuda.Event:
