@@ -83,25 +83,27 @@ def test_a_torn_line_spoils_only_itself(tmp_path):
     assert list(read_lines(path)) == [b'{"a":1}\n', b'{"b":\n', b'{"c":3}\n']
 
 
+STARTED = Started(
+    time=1.0,
+    step=0,
+    rank=0,
+    size=1,
+    local_rank=0,
+    host="h",
+    pid=1,
+    device="cpu",
+    threads=1,
+    strategy="solo",
+    parameters=5,
+    updates_per_epoch=3,
+)
+
+
 def write_run(path):
     (path / "config.toml").write_text('seed = 1\nrun = "x"\n')
-    started = Started(
-        time=1.0,
-        step=0,
-        rank=0,
-        size=1,
-        local_rank=0,
-        host="h",
-        pid=1,
-        device="cpu",
-        threads=1,
-        strategy="solo",
-        parameters=5,
-        updates_per_epoch=3,
-    )
     recorder = Recorder(path, rank=0, leads=True)
-    again = msgspec.structs.replace(started, time=9.0, step=1, checkpoint="step-0000001")
-    for event in [started, step(1), step(2, loss=9.0), step(3, loss=9.0)]:
+    again = msgspec.structs.replace(STARTED, time=9.0, step=1, checkpoint="step-0000001")
+    for event in [STARTED, step(1), step(2, loss=9.0), step(3, loss=9.0)]:
         recorder.write(event)
     for event in [again, step(2, loss=1.0), VALIDATED]:
         recorder.write(event)
@@ -121,6 +123,17 @@ def test_a_run_is_read_back_without_what_a_crash_undid(tmp_path):
     assert len(view.starts) == 2
     assert max(view.seen) == 103.0  # the time of the third step, which was lost
     assert view.undone == 2 * 0.5  # that one, and the second, which was made again
+
+
+def test_machines_that_are_called_the_same_are_told_apart(tmp_path):
+    write_run(tmp_path)
+    for rank, host in enumerate(("h", "h", "other")):
+        local = 1 if host == "other" else 0
+        recorder = Recorder(tmp_path, rank=rank, leads=False)
+        where = {"host": host, "local_rank": local, "address": f"10.0.0.{rank + 1}"}
+        recorder.write(msgspec.structs.replace(STARTED, rank=rank, size=3, time=20.0, **where))
+        recorder.close()
+    assert read_run(tmp_path).hosts == ("h (10.0.0.1)", "h (10.0.0.2)", "other")
 
 
 def test_a_run_cut_at_any_byte_can_be_read(tmp_path):

@@ -3,10 +3,13 @@
 import json
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+import msgspec
 
 from unisono.errors import DataError
 from unisono.jsonl import read_lines
@@ -87,9 +90,7 @@ class RunView:
     @property
     def last_starts(self) -> tuple[Started, ...]:
         """Return each rank's latest start, in order of rank, as far as the last world goes."""
-        latest = {start.rank: start for start in self.starts}
-        size = latest[0].size if 0 in latest else len(latest)
-        return tuple(latest[rank] for rank in sorted(latest) if rank < size)
+        return _latest(self.starts)
 
 
 def read_run(path: Path) -> RunView:
@@ -101,7 +102,8 @@ def read_run(path: Path) -> RunView:
     }
     by_rank = {rank: _standing(events) for rank, events in recorded.items()}
     leader = by_rank.get(0, [])
-    starts = tuple(e for events in by_rank.values() for e in of_kind(events, Started))
+    told = [e for events in by_rank.values() for e in of_kind(events, Started)]
+    starts = _told_apart(told)
     machines = read_machines(directory)
     return RunView(
         path=path,
@@ -163,6 +165,28 @@ def warnings_of(events: Iterable[AnyEvent]) -> list[Warned]:
         for event in events
         if isinstance(event, Warned | RolledBack)
     ]
+
+
+def _latest(starts: Iterable[Started]) -> tuple[Started, ...]:
+    latest = {start.rank: start for start in starts}
+    size = latest[0].size if 0 in latest else len(latest)
+    return tuple(latest[rank] for rank in sorted(latest) if rank < size)
+
+
+def _told_apart(starts: Iterable[Started]) -> tuple[Started, ...]:
+    """Return the starts; machines that are called the same are known by their address, too.
+
+    A machine has each local rank once.
+    """
+    starts = tuple(starts)
+    places = Counter((start.host, start.local_rank) for start in _latest(starts))
+    twice = {host for (host, _), times in places.items() if times > 1}
+    return tuple(
+        msgspec.structs.replace(start, host=f"{start.host} ({start.address})")
+        if start.host in twice and start.address
+        else start
+        for start in starts
+    )
 
 
 def _seconds(events: Iterable[AnyEvent]) -> float:
