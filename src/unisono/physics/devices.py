@@ -25,11 +25,14 @@ class Device:
     fp32_share: float = 0.45
     half_share: float = 0.20
 
+    def peak(self, precision: str) -> float:
+        """Return the FLOP/s of the data sheet."""
+        return self.fp32 if precision == "fp32" else self.half
+
     def rate(self, precision: str) -> float:
         """Return the FLOP/s that training reaches with "fp32", "bf16" or "fp16"."""
-        if precision == "fp32":
-            return self.fp32 * self.fp32_share
-        return self.half * self.half_share
+        share = self.fp32_share if precision == "fp32" else self.half_share
+        return self.peak(precision) * share
 
 
 DEVICES = {

@@ -77,8 +77,8 @@ def _proof(case: Case, loads: Sequence[Load]) -> Proof:
             watts >= BUSY_POWER * limit, f"the GPUs drew {watts:.0f} W of {limit:.0f} W"
         )
     rate, device = flops_per_second(case), known_device(case)
-    if rate is not None and device is not None and device.fp32 > 0:
-        share = rate / device.fp32
+    if rate is not None and device is not None:
+        share = rate / device.peak(_precision(case))
         words = f"{rate / 1e12:.1f} TFLOP/s are {percent(share)} of what a {device.name} can do"
         return Proof(True if share >= BUSY_ARITHMETIC else None, words)
     cores = [load for load in loads if load.threads]
@@ -87,6 +87,12 @@ def _proof(case: Case, loads: Sequence[Load]) -> Proof:
         words = f"the run's threads had {percent(share)} of the cores they could use"
         return Proof(share >= BUSY_CORES, words)
     return Proof(None, NOT_SAMPLED)
+
+
+def _precision(case: Case) -> str:
+    train = case.run.config.get("train")
+    told = train.get("precision") if isinstance(train, dict) else None
+    return told if isinstance(told, str) else "fp32"
 
 
 def _devices(case: Case) -> dict[str, int]:
