@@ -1,11 +1,11 @@
 """What does a cheaper exchange cost in quality, at equal tokens?
 
-    python benchmarks/agreeing.py [--ways compressed:8,compressed:4,diloco:4:8] [--steps 1200]
+    python benchmarks/agreeing.py [--ways compressed:4,diloco:4:8:120] [--steps 1200]
                                   [--seeds 1,2,3]
 
 Multi30k with the recipe of examples/multi30k, made shorter: two nodes of a laboratory train
-with the exact exchange and with each way, which is `strategy:bits:local steps`, from the same
-seeds. Printed for each: the validation loss at the end over that of the exact exchange, and
+with the exact exchange and with each way, which is `strategy:bits:local steps:warm-up`, from
+the same seeds. Printed for each: the validation loss at the end over that of the exact exchange, and
 BLEU on test_2016_flickr with the paired bootstrap over the translations of all seeds. The
 corpus has to be prepared: `unisono prepare examples/multi30k/train.toml`.
 
@@ -51,7 +51,7 @@ class Run:
 def main() -> None:
     """Train in every way from every seed; print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ways", default="compressed:8,compressed:4,diloco:4:8")
+    parser.add_argument("--ways", default="compressed:8,compressed:4,diloco:4:8,diloco:4:8:120")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--steps", type=int, default=1200)
     options = parser.parse_args()
@@ -73,7 +73,7 @@ def main() -> None:
 
 def trained(way: str, seed: int, steps: int) -> Run:
     """Train on two nodes, translate the test set; return both results."""
-    strategy, bits, local = [*way.split(":"), "", ""][:3]
+    strategy, bits, local, warm_up = [*way.split(":"), "", "", ""][:4]
     with tempfile.TemporaryDirectory() as directory:
         run = Path(directory) / "run"
         every = steps // VALIDATIONS
@@ -88,7 +88,7 @@ def trained(way: str, seed: int, steps: int) -> Run:
             "validation.bleu=false",
             "validation.best=loss",
             f"sync.strategy={strategy}",
-            f"sync.warmup_steps={steps // 10}",
+            f"sync.warmup_steps={warm_up or 0}",
         ]
         changes += [f"sync.bits={bits}"] if bits else []
         changes += [f"sync.local_steps={local}"] if local else []
