@@ -5,9 +5,9 @@
 
 Multi30k with the recipe of examples/multi30k, made shorter: two nodes of a laboratory train
 with the exact exchange and with each way, which is `strategy:bits:local steps:warm-up`, from
-the same seeds. Printed for each: the validation loss at the end over that of the exact exchange, and
-BLEU on test_2016_flickr with the paired bootstrap over the translations of all seeds. The
-corpus has to be prepared: `unisono prepare examples/multi30k/train.toml`.
+the same seeds. Printed for each: the validation loss at the end over that of the exact
+exchange, and BLEU on test_2016_flickr with the paired bootstrap over the translations of all
+seeds. The corpus has to be prepared: `unisono prepare examples/multi30k/train.toml`.
 
 The losses along the way are printed as well, so that with the seconds of a step over some link
 (benchmarks/network.py) one can tell when a way reaches what the exact one has at its end.
