@@ -23,7 +23,7 @@ from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.ledger import keep_ledger
 from unisono.diagnose.sessions import sessions_of
 from unisono.records.machines import MachineLog
-from unisono.records.sampled import Sampled
+from unisono.records.sampled import Sampled, Traffic
 
 
 def answer(run, name):
@@ -236,3 +236,22 @@ def test_what_else_runs_on_the_late_machine_is_evidence():
     ]
     assert any("other programs on beta used 2.2 of its 4 cores" in e for e in found.evidence)
     assert any("quota held it back for 1.00 s" in e for e in found.evidence)
+
+
+def test_what_was_lost_on_the_way_is_told():
+    def lossy(per_second):
+        return lambda second: {
+            "eth0": Traffic(
+                sent=round(per_second * second),
+                received=round(per_second * second),
+                drops=second,
+            )
+        }
+
+    run = pair(interfaces=lossy)
+    found = answer(run, "network")
+    assert any(
+        line.startswith("alpha: eth0: 1") and "dropped" in line for line in found.evidence
+    )
+    healthy = answer(pair(), "network")
+    assert not any("dropped" in line for line in healthy.evidence)

@@ -65,7 +65,23 @@ class LinkUse:
                 f"{self.node.host}: something to send to {way.address} for {way.share:.0%} of "
                 f"the time; there and back takes {1000 * way.rtt:.2f} ms"
             )
-        return lines
+        return [*lines, *self._troubles()]
+
+    def _troubles(self) -> list[str]:
+        """Return what was lost on the way, if anything was."""
+        samples = [
+            s.interfaces[self.interface]
+            for s in self.node.samples
+            if self.interface in s.interfaces
+        ]
+        way = self.node.main_way
+        told = {
+            "errors": samples[-1].errors - samples[0].errors if samples else 0,
+            "packets dropped": samples[-1].drops - samples[0].drops if samples else 0,
+            "packets sent again": round(way.retransmitted) if way is not None else 0,
+        }
+        words = [f"{number:,} {what}" for what, number in told.items() if number > 0]
+        return [f"{self.node.host}: {self.interface}: {', '.join(words)}"] if words else []
 
 
 def link_uses(case: Case) -> tuple[LinkUse, ...]:
