@@ -1,5 +1,6 @@
 """What the samples of the machines add to the answers on devices and network."""
 
+import re
 from dataclasses import replace
 
 import msgspec
@@ -250,8 +251,6 @@ def test_what_was_lost_on_the_way_is_told():
 
     run = pair(interfaces=lossy)
     found = answer(run, "network")
-    assert any(
-        line.startswith("alpha: eth0: 1") and "dropped" in line for line in found.evidence
-    )
+    assert any(re.match(r"alpha: eth0: \d+ packets dropped", e) for e in found.evidence)
     healthy = answer(pair(), "network")
     assert not any("dropped" in line for line in healthy.evidence)
