@@ -2,9 +2,11 @@
 
 import math
 import weakref
+from datetime import timedelta
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from support.exchanges import (
     SMALL_BUCKETS,
@@ -15,7 +17,10 @@ from support.exchanges import (
     loss_of,
     new_model,
 )
-from unisono.comm.compressed import Compressed
+from unisono.comm.compressed import Compressed, PackedSum
+from unisono.comm.ddp import DdpReplica
+from unisono.comm.lines import Lines
+from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.memory import collect, deal
 from unisono.comm.packing import pack
 from unisono.comm.protocol import Kept
@@ -80,6 +85,24 @@ def test_a_number_that_is_not_finite_reaches_all_and_leaves_no_trace(ranks, bits
         assert untouched
         assert well
         assert gradient == found[0][3]
+
+
+def exchange_with_nobody(comm):
+    """Let the leading process exchange a gradient that no other sends; return what it says."""
+    group = dist.new_group(timeout=timedelta(seconds=1))
+    if comm.world.leads:
+        model, size = new_model(), comm.world.size
+        packed = PackedSum(model, Lines(size, size, 1, 0, leads=True, between=group), 8, "cpu")
+        replica = DdpReplica(model, comm, 25.0, packed.send, packed)
+        with pytest.raises(RuntimeError) as caught:
+            exchange(replica, 0, 1)
+    comm.barrier()
+    return how_contact_was_lost(caught.value) if comm.world.leads else ""
+
+
+@pytest.mark.parametrize("ranks", [2], indirect=True)
+def test_what_does_not_arrive_is_an_error_of_the_backward_pass(ranks):
+    assert ranks.run(exchange_with_nobody) == ["Timed out waiting", ""]
 
 
 def carry_over(comm, bits):
