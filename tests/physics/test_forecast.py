@@ -109,7 +109,43 @@ def test_the_slowest_process_decides_and_is_named():
     measured = Measured(job=JOB, processes=(process(0), process(1, seconds=0.6)))
     found = forecast(measured)
     assert found.work.seconds == pytest.approx(0.6)
-    assert any("rank 1 on node1 takes 1.50 times" in note for note in found.notes)
+    [note] = found.notes[:1]
+    assert "node1 takes 1.50 times as long for its share as node0" in note
+
+
+def test_the_fastest_machine_is_what_one_alone_is_measured_by():
+    # Shares of 1 and 3 s: together 3 s, though the fast one does both in 2 s.
+    quick, slow = (Update(t / 3, t * 2 / 3, 0.0) for t in (1.0, 3.0))
+    processes = [process(r, updates=(u,) * 5) for r, u in enumerate((slow, quick))]
+    found = forecast(Measured(job=JOB, processes=tuple(processes)))
+    assert (found.alone.host, found.alone.step.seconds) == ("node1", pytest.approx(2.0))
+    assert found.chosen.step.computing == pytest.approx(3.0)
+    assert "slower than one" in found.stop
+    assert found.advised is found.alone
+
+
+def test_machines_with_unequal_numbers_of_processes_have_unequal_shares():
+    places = [("big", 0), ("big", 1), ("big", 2), ("small", 0)]
+    four = [process(r, host=h, local_rank=n) for r, (h, n) in enumerate(places)]
+    found = forecast(Measured(job=JOB, processes=tuple(four)))
+    assert (found.measured.machines, found.measured.workers) == (2, 3)
+    # Three processes have 4/3 of their shares each; the one of `small` would have four.
+    assert found.alone.host == "big"
+    assert found.alone.step.computing == pytest.approx(0.1 + 4 / 3 * 0.3)
+    # A ring of four, whatever machines they are on.
+    assert found.ways[0].exchange.card_bytes == ring_bytes(10 * MB, 4)
+
+
+def test_a_slow_process_among_those_of_a_machine_is_named():
+    places = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    four = [
+        process(r, host=h, local_rank=n, seconds=0.6 if r == 3 else 0.4)
+        for r, (h, n) in enumerate(places)
+    ]
+    notes = " | ".join(forecast(Measured(job=JOB, processes=tuple(four))).notes)
+    assert "b takes 1.50 times as long for its share as a" in notes
+    assert "rank 3 takes 1.50 times as long as the fastest process of b" in notes
+    assert "rank 2" not in notes
 
 
 def test_rounds_that_differ_widen_the_interval():
@@ -264,7 +300,10 @@ def test_packing_takes_time_of_the_processor_that_computes():
 
 
 def test_what_a_machine_sums_within_itself_takes_its_processor_in_every_update():
-    four = [process(r, local_rank=r % 2, device="cpu", busy=0.01) for r in range(4)]
+    four = [
+        process(r, host=f"node{r // 2}", local_rank=r % 2, device="cpu", busy=0.01)
+        for r in range(4)
+    ]
     found = forecast(Measured(job=JOB, processes=tuple(four)))
     rare = found.ways[-1]
     assert rare.exchange.behind

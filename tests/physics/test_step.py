@@ -36,8 +36,8 @@ def test_a_link_takes_its_latency_for_each_message_and_nothing_for_nothing():
 
 
 def test_bytes_by_hand():
-    assert flat_ring(100, nodes=1, workers=4) == 0
-    assert flat_ring(100, nodes=2, workers=2) == pytest.approx(600)
+    assert flat_ring(100, nodes=1, processes=4) == 0
+    assert flat_ring(100, nodes=2, processes=4) == pytest.approx(600)
     assert hierarchical(100, nodes=2) == 400
     assert hierarchical(100, nodes=1) == 0
     assert packed_bytes(512, bits=8) == 512 + 2 * 4

@@ -96,8 +96,10 @@ def _page(found: Forecast) -> str:
 def _about_machines(measured: Measured) -> list[str]:
     job = measured.job
     machines = _count(measured.machines, "machine")
+    full = all(len(ranks) == measured.workers for ranks in measured.members)
+    each = f"{'' if full else 'up to '}{_count(measured.workers, 'process', 'es')} each"
     lines = [
-        f"{machines} with {_count(measured.workers, 'process', 'es')} each; "
+        f"{machines} with {each}; "
         f"{job.parameters:,} parameters, {job.tokens_per_update:,.0f} target tokens an update"
     ]
     firsts = [process for process in measured.processes if process.local_rank == 0]
@@ -184,7 +186,7 @@ def _row(way: Way, *, priced: bool) -> str:
 def _advice(found: Forecast) -> str:
     way = found.advised
     if way.machines < found.measured.machines:
-        return "advice: train on one machine"
+        return f"advice: train on one machine, {way.host}"
     if way is found.chosen:
         return "advice: train as configured"
     return f"advice: exchange with {way.exchange.name}, {way.speedup:.2f} times one machine"
@@ -212,6 +214,7 @@ def _as_json(found: Forecast) -> str:
 def _plain(way: Way) -> dict[str, Any]:
     return {
         "machines": way.machines,
+        "host": way.host,
         "exchange": way.exchange.name,
         "exact": way.exchange.exact,
         "bytes_per_exchange": round(way.exchange.card_bytes),

@@ -21,17 +21,21 @@ Bits = Literal[4, 8, 16]
 
 @dataclass(frozen=True)
 class Cluster:
-    """So many machines, each with so many processes, and the links between and inside."""
+    """So many machines, each with so many processes, and the links between and inside.
+
+    If not all have as many, `workers` are those of the fullest, and `processes` those of all.
+    """
 
     nodes: int
     workers: int
     link: Link
     inside: Link = INSIDE
+    processes: int = 0
 
     @property
     def ranks(self) -> int:
         """Return the number of processes."""
-        return self.nodes * self.workers
+        return self.processes or self.nodes * self.workers
 
     @property
     def parties(self) -> int:
@@ -48,7 +52,7 @@ def exact_exchange(parameters: int, cluster: Cluster) -> Exchange:
     if cluster.nodes == 1:
         # Nothing leaves the machine: the ring is inside.
         return Exchange("ddp", ring_bytes(parameters, cluster.workers))
-    return Exchange("ddp", flat_ring(parameters, cluster.nodes, cluster.workers))
+    return Exchange("ddp", flat_ring(parameters, cluster.nodes, cluster.ranks))
 
 
 def packed_exchange(parameters: int, cluster: Cluster, bits: Bits) -> Exchange:

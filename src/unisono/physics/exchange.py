@@ -42,13 +42,13 @@ def packed_bytes(numbers: int, bits: int, block: int = BLOCK) -> float:
     return (numbers * bits + blocks * SCALE_BITS) / 8
 
 
-def flat_ring(numbers: int, nodes: int, workers: int, bits: int = 32) -> float:
-    """Return what a ring over all processes sends through one card.
+def flat_ring(numbers: int, nodes: int, processes: int, bits: int = 32) -> float:
+    """Return what a ring over all `processes` sends through one card.
 
     With the processes of a machine side by side in the ring, one of them has its next
     neighbour on another machine, and everything goes round twice, less one piece.
     """
-    return ring_bytes(numbers, nodes * workers, bits // 8) if nodes > 1 else 0.0
+    return ring_bytes(numbers, processes, bits // 8) if nodes > 1 else 0.0
 
 
 def hierarchical(numbers: int, nodes: int, bits: int = 32) -> float:

@@ -12,7 +12,15 @@ from unisono.physics.link import Link
 from unisono.physics.measured import Job, Measured
 from unisono.physics.notes import notes_of
 from unisono.physics.pipeline import USUAL_BUCKET_MB
-from unisono.physics.rounds import Round, best_bucket, middle_of, rounds_of, step_in
+from unisono.physics.rounds import (
+    Round,
+    best_bucket,
+    cluster_of,
+    middle_of,
+    rounds_of,
+    shares_alone,
+    step_in,
+)
 from unisono.physics.step import Step, Work
 
 # What the physics leaves out, as a share of a step, besides what the rounds differ by.
@@ -36,7 +44,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to run the job: on so many machines, with this exchange."""
+    """One way to run the job: on so many machines, with this exchange.
+
+    If it is one of several machines, `host` is its name.
+    """
 
     machines: int
     exchange: Exchange
@@ -47,6 +58,7 @@ class Way:
     speedup: float
     bucket_mb: float = USUAL_BUCKET_MB
     stop: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,11 +87,10 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
     link = Link(median(one.link.bytes_per_second for one in rounds), rounds[0].link.latency)
     # An exchange has to be over when the next begins, also when an update was a short one.
     quickest = min((one.work for one in rounds), key=lambda work: work.seconds)
-    cluster = Cluster(measured.machines, measured.workers, link)
-    size = measured.job.parameters
-    alone = _way(measured, rounds, 1, exact_exchange(size, cluster.alone()), price)
+    cluster = cluster_of(measured, link)
+    alone = _fastest_alone(measured, rounds, price)
     ways = [
-        _way(measured, rounds, cluster.nodes, exchange, price, alone)
+        _way(measured, rounds, exchange, price, alone)
         for exchange in _exchanges(measured, cluster, quickest)
     ]
     ways[-1] = _rarer(measured, rounds, cluster, ways, alone, price)
@@ -98,6 +109,17 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
     )
 
 
+def _fastest_alone(measured: Measured, rounds: Sequence[Round], price: float) -> Way:
+    """Return the machine that is the fastest by itself: the others may be of another make."""
+    ways = []
+    for number in range(measured.machines):
+        cluster = cluster_of(measured, rounds[0].link, number)
+        exchange = exact_exchange(measured.job.parameters, cluster)
+        way = _way(measured, rounds, exchange, price, machine=number)
+        ways.append(replace(way, host=measured.machine(number)))
+    return min(ways, key=lambda way: way.seconds.middle)
+
+
 def _exchanges(measured: Measured, cluster: Cluster, work: Work) -> list[Exchange]:
     job = measured.job
     exact, *others = choices(job.parameters, cluster, work)
@@ -110,20 +132,20 @@ def _exchanges(measured: Measured, cluster: Cluster, work: Work) -> list[Exchang
 
 
 def _bucket_for(
-    measured: Measured, rounds: Sequence[Round], machines: int, exchange: Exchange
+    measured: Measured, rounds: Sequence[Round], exchange: Exchange, machine: int | None
 ) -> float:
     """Return the size of buckets: as it is set, or with "auto" the best, or the usual."""
     if measured.job.bucket_mb or measured.job.strategy != AUTO:
         return measured.job.bucket_mb or USUAL_BUCKET_MB
-    return best_bucket(measured, rounds, machines, exchange)
+    return best_bucket(measured, rounds, exchange, machine)
 
 
 def _about_buckets(measured: Measured, rounds: Sequence[Round], chosen: Way) -> list[str]:
     """Return that other buckets would do better, unless somebody wants these."""
     if measured.job.bucket_mb or measured.job.strategy == AUTO or chosen.machines == 1:
         return []
-    better = best_bucket(measured, rounds, chosen.machines, chosen.exchange)
-    steps = [step_in(measured, one, chosen.machines, chosen.exchange, better) for one in rounds]
+    better = best_bucket(measured, rounds, chosen.exchange)
+    steps = [step_in(measured, one, chosen.exchange, better) for one in rounds]
     gain = 1 - median(step.seconds for step in steps) / chosen.seconds.middle
     if gain < WORTH_A_NOTE:
         return []
@@ -133,16 +155,18 @@ def _about_buckets(measured: Measured, rounds: Sequence[Round], chosen: Way) -> 
 def _way(
     measured: Measured,
     rounds: Sequence[Round],
-    machines: int,
     exchange: Exchange,
     price: float,
     alone: Way | None = None,
+    machine: int | None = None,
 ) -> Way:
-    """Return one way, compared with one machine `alone`."""
-    bucket_mb = _bucket_for(measured, rounds, machines, exchange)
-    steps = [step_in(measured, one, machines, exchange, bucket_mb) for one in rounds]
+    """Return one way on all machines, compared with one `alone`, or on the `machine` alone."""
+    bucket_mb = _bucket_for(measured, rounds, exchange, machine)
+    steps = [step_in(measured, one, exchange, bucket_mb, machine) for one in rounds]
     step = sorted(steps, key=lambda one: one.seconds)[len(steps) // 2]
-    seconds = _run_seconds(measured, machines, step.seconds)
+    machines = measured.machines if machine is None else 1
+    times = 1.0 if machine is None else shares_alone(measured, machine)
+    seconds = _run_seconds(measured, times, step.seconds)
     if exchange.behind:
         seconds += _meeting_seconds(measured, rounds)
     hours = seconds / SECONDS_PER_HOUR
@@ -160,9 +184,9 @@ def _way(
     )
 
 
-def _run_seconds(measured: Measured, machines: int, step: float) -> float:
+def _run_seconds(measured: Measured, times: float, step: float) -> float:
     job = measured.job
-    evaluations = job.evaluations * measured.evaluation_seconds * measured.machines / machines
+    evaluations = job.evaluations * measured.evaluation_seconds * times
     return job.updates * step + evaluations + job.checkpoints * measured.checkpoint_seconds
 
 
@@ -209,7 +233,7 @@ def _rarer(
         twice = local_exchange(
             job.parameters, cluster, 2 * way.exchange.every, way.exchange.bits
         )
-        rarer = _way(measured, rounds, cluster.nodes, twice, price, alone)
+        rarer = _way(measured, rounds, twice, price, alone)
         if rarer.step.seconds > (1 - WORTH_A_STEP) * way.step.seconds:
             break
         way = rarer

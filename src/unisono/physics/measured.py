@@ -2,6 +2,8 @@
 
 import msgspec
 
+from unisono.physics.machines import machines_of
+
 
 class Update(msgspec.Struct, frozen=True):
     """Seconds of one update on one process, with no gradients exchanged.
@@ -117,17 +119,23 @@ class Measured(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
     @property
+    def members(self) -> list[list[int]]:
+        """Return the ranks of each machine."""
+        hosts = [process.host for process in self.processes]
+        return machines_of(hosts, [process.local_rank for process in self.processes])
+
+    @property
     def machines(self) -> int:
         """Return how many machines there are."""
-        return sum(process.local_rank == 0 for process in self.processes)
+        return len(self.members)
 
     @property
     def workers(self) -> int:
         """Return how many processes the fullest machine has."""
-        return max(process.local_rank for process in self.processes) + 1
+        return max(map(len, self.members))
 
     def machine(self, number: int) -> str:
         """Return the name of a machine; equal names are told apart by their number."""
-        hosts = [process.host for process in self.processes if process.local_rank == 0]
+        hosts = [self.processes[ranks[0]].host for ranks in self.members]
         twice = hosts.count(hosts[number]) > 1
         return f"{hosts[number]} ({number})" if twice else hosts[number]
