@@ -34,6 +34,8 @@ from unisono.train.claim import check_made_as_told
 from unisono.train.joined import joined
 from unisono.train.loop import Session
 from unisono.train.memory import keep_freed_memory
+from unisono.train.possible import check_possible
+from unisono.train.precision import set_tf32
 from unisono.train.progress import Progress
 from unisono.train.sameness import same_everywhere
 from unisono.train.signals import Signals
@@ -58,7 +60,9 @@ def run_rehearsal(
             comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
         )
         same_everywhere(comm, settings, corpus)
+        check_possible(comm, settings, corpus)
         all_or_none(comm, lambda: check_made_as_told(settings, corpus))
+        set_tf32(settings.train.tf32, comm.world.device)
         return rehearse(comm, settings, corpus, seconds, tell), comm.world
 
 
