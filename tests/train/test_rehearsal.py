@@ -1,16 +1,22 @@
 """A run before the run: refused for the same reasons, and the same on every process."""
 
+from pathlib import Path
+
 import pytest
 
 from support.tiny import tiny_settings
+from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
-from unisono.train.rehearsal import run_rehearsal
+from unisono.train.rehearsal import rehearse, run_rehearsal
 
 
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ({"sync": {"strategy": "diloco"}}, "diloco with one process is a no-op"),
+        (
+            {"sync": {"strategy": "diloco", "warmup_steps": 1}},
+            "diloco with one process is a no-op",
+        ),
         ({"corpus": {"drop_overlap": True}}, "the corpus was prepared with drop_overlap"),
     ],
 )
@@ -21,3 +27,18 @@ def test_what_training_would_refuse_is_refused_before_anything_is_measured(
     with pytest.raises(ConfigError, match=message):
         run_rehearsal(tiny_settings(corpus_home, **tables), 0.1, told.append)
     assert not any("measuring" in text for text in told)
+
+
+def measured_by_all(comm, home):
+    """Rehearse updates of five micro-batches, which two processes cannot share evenly."""
+    settings = tiny_settings(Path(home), batching={"tokens_per_update": 500})
+    corpus = open_corpus(Path(settings.corpus.directory))
+    return rehearse(comm, settings, corpus, 0.1, whole=False)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2], indirect=True)
+def test_every_process_comes_to_the_same(ranks, corpus_home):
+    first, *others = ranks.run(measured_by_all, str(corpus_home))
+    assert len(first.processes) == ranks.size
+    assert all(other == first for other in others)

@@ -2,7 +2,7 @@
 
 Computing and link are measured in turns, because machines that others use as well are not
 equally fast all the time. No gradients are exchanged, nothing is left on the disk, and in the
-end every process knows everything.
+end every process knows everything, and the same: all come to one forecast and one exit code.
 """
 
 import os
@@ -99,7 +99,7 @@ def rehearse(
             job = _job(settings, session, trial, model, gradients)
         mine = _process(settings, comm, updates, sums)
     told = comm.gather_bytes(msgspec.json.encode(mine))
-    return Measured(
+    measured = Measured(
         job=job,
         processes=tuple(msgspec.json.decode(row, type=Process) for row in told),
         pairs=tuple(pairs),
@@ -114,6 +114,9 @@ def rehearse(
         checkpoint_bytes=beside.checkpoint_bytes,
         seconds=time.perf_counter() - began,
     )
+    # Shares and clocks differ: what follows from them must not differ from process to process.
+    first = comm.gather_bytes(msgspec.json.encode(measured) if comm.world.leads else b"")[0]
+    return msgspec.json.decode(first, type=Measured)
 
 
 @dataclass(frozen=True)
