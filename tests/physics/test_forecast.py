@@ -23,8 +23,8 @@ JOB = Job(
     tokens_per_update=4096,
     sentences_per_update=150,
     updates=3600,
-    evaluations=4,
-    checkpoints=2,
+    evaluation_every=900,
+    checkpoint_every=1800,
     strategy="ddp",
 )
 
@@ -85,8 +85,12 @@ def test_a_fast_link_needs_no_stop_sign_and_a_slow_one_does():
 
 def test_only_a_rare_exchange_hides_a_link_that_is_nearly_none():
     found = forecast(two(rate=0.001 * MB))
-    assert found.advised.exchange.strategy == "diloco"
-    assert found.advised.exchange.every > 1000
+    rare = found.ways[-1]
+    assert rare.exchange.every > 1000
+    assert rare.step.exposed == 0
+    # … but machines also meet, and 60 MB take 60,000 s.
+    assert rare.waiting > 0.9
+    assert found.advised is found.alone
 
 
 def test_only_the_last_micro_batch_can_hide_the_exchange():
@@ -251,9 +255,71 @@ def test_what_is_asked_of_diloco_is_judged_and_a_better_way_is_told():
 def test_machines_that_went_apart_meet_before_each_evaluation_and_checkpoint():
     job = msgspec.structs.replace(JOB, strategy="diloco", bits=4, local_steps=30)
     found = forecast(msgspec.structs.replace(two(rate=1 * MB), job=job))
-    # Weights and two moments of ten million, in 16 bits each, at 1 MB/s, six times.
-    seconds = 3600 * found.chosen.step.seconds + 6 * 60
+    # Weights and two moments of ten million, in 16 bits each, at 1 MB/s; of four evaluations
+    # two are at the updates of the two checkpoints.
+    seconds = 3600 * found.chosen.step.seconds + 4 * 60
     assert found.chosen.hours == pytest.approx(seconds / 3600, rel=0.01)
+    # Moving averages travel in full: 40 MB more each time.
+    more = msgspec.structs.replace(job, averages=True)
+    averaged = forecast(msgspec.structs.replace(two(rate=1 * MB), job=more)).chosen
+    assert averaged.hours - found.chosen.hours == pytest.approx(4 * 40 / 3600)
+
+
+def test_meetings_count_for_the_stop_sign_and_for_what_is_advised():
+    job = msgspec.structs.replace(JOB, strategy="diloco", bits=4, local_steps=30)
+    often = msgspec.structs.replace(job, evaluation_every=100, checkpoint_every=50)
+    rarely, found = (
+        forecast(msgspec.structs.replace(two(rate=1 * MB), job=one)) for one in (job, often)
+    )
+    assert rarely.stop == ""
+    assert rarely.chosen.speedup > 1
+    # Every 50 updates of 0.4 s a minute of waiting; alone an update takes 0.7 s.
+    assert found.chosen.waiting == pytest.approx(60.4 / (60.4 + 50 * 0.4), rel=0.02)
+    assert "slower than one" in found.stop
+    assert found.advised is found.alone
+    assert any("machines come together 72 times" in note for note in found.notes)
+
+
+def test_left_overs_that_are_saved_count():
+    job = msgspec.structs.replace(JOB, strategy="compressed", bits=8)
+    saved, never = (
+        forecast(msgspec.structs.replace(two(), job=one)).chosen
+        for one in (job, msgspec.structs.replace(job, checkpoint_every=0))
+    )
+    # 40 MB of the other process at 100 MB/s, twice.
+    assert (saved.hours - never.hours) * 3600 == pytest.approx(0.8)
+    assert saved.waiting > never.waiting
+    assert saved.step == never.step
+
+
+def test_updates_that_are_made_together_count_as_what_they_take():
+    job = msgspec.structs.replace(JOB, strategy="diloco", bits=4, local_steps=30)
+    mixed = msgspec.structs.replace(job, warmup_steps=1000, closing_steps=200)
+    local, found = (
+        forecast(msgspec.structs.replace(two(rate=1 * MB), job=one)) for one in (job, mixed)
+    )
+    packed = next(way for way in found.ways if way.exchange.name == "4-bit").step
+    assert found.chosen.step == local.chosen.step
+    assert found.chosen.course.together == 1200
+    assert found.chosen.course.together_seconds == pytest.approx(packed.seconds)
+    # Apart from update 1,000 to 3,400: they meet after 1,800, 2,700 and 3,400; the checkpoint
+    # of the end has left-overs, 40 MB of them.
+    seconds = 2400 * local.chosen.step.seconds + 1200 * packed.seconds + 3 * 60 + 40
+    assert found.chosen.hours == pytest.approx(seconds / 3600, rel=0.01)
+    assert local.stop == ""
+    assert found.stop
+    [note] = [note for note in found.notes if "made together" in note]
+    assert "1,000 updates at the beginning and 200 at the end" in note
+
+
+def test_a_run_without_a_known_end_is_judged_by_its_update():
+    endless = msgspec.structs.replace(
+        JOB, updates=0, strategy="diloco", bits=4, local_steps=30, warmup_steps=1000
+    )
+    chosen = forecast(msgspec.structs.replace(two(rate=1 * MB), job=endless)).chosen
+    assert chosen.hours == 0
+    assert chosen.update_seconds == chosen.step.seconds
+    assert chosen.waiting == chosen.step.waiting
 
 
 def buckets(latency, rate=100 * MB, **job):

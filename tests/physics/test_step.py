@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.errors import ConfigError
-from unisono.physics.bill import bill_for, why_not
+from unisono.physics.bill import Option, bill_for, least_drastic, why_not
 from unisono.physics.cluster import (
     BUSY,
     Cluster,
@@ -172,6 +172,17 @@ def test_a_bill():
     assert bill.hours == 1.0
     assert bill.money == 5.0
     assert "50% of the time" in why_not(bill.nodes, 1.5, bill.step.waiting)
+
+
+def test_a_way_that_loses_in_every_step_is_better_than_one_that_takes_longer_all_told():
+    exact, packed, apart = (
+        Option(*row) for row in ((1.05, 0.05, False), (1.1, 0.0, False), (1.0, 0.0, True))
+    )
+    assert least_drastic([exact, packed, apart]) == 0
+    assert least_drastic([exact, Option(1.04, 0.0, apart=False), apart]) == 1
+    # Going apart for five per cent is not worth it, for twenty it is.
+    assert least_drastic([exact, apart]) == 0
+    assert least_drastic([Option(1.25, 0.2, apart=False), apart]) == 1
 
 
 def test_devices_are_found_however_they_are_written():

@@ -15,7 +15,7 @@ MB = 1_000_000
 
 def found(rate):
     """Two machines that compute 0.4 s an update and exchange 40 MB at `rate`."""
-    job = Job(10 * MB, 4096, 150, updates=100, evaluations=1, checkpoints=1, strategy="auto")
+    job = Job(10 * MB, 4096, 150, updates=100_000, strategy="auto")
     one = Update(0.1, 0.2, 0.1)
     summed = Sum(4 * MB, ring_bytes(MB, 2) / rate, 0.0)
     processes = [

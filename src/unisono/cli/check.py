@@ -16,8 +16,9 @@ from unisono.config.load import load_settings
 from unisono.exit_codes import DONE, FAILED
 from unisono.launch.local import plan_local
 from unisono.launch.plan import Training
-from unisono.physics.forecast import Forecast, Way, forecast
+from unisono.physics.forecast import Forecast, forecast
 from unisono.physics.measured import Measured, Process
+from unisono.physics.way import Way
 from unisono.printable import printable
 from unisono.units import amount_of_bytes, duration
 
@@ -179,7 +180,7 @@ def _row(way: Way, *, priced: bool) -> str:
     name = way.exchange.name if way.exchange.card_bytes else "none"
     return (
         f"{way.machines:>8}  {name:<18}{duration(way.seconds.middle):>9}  {between:<19}"
-        f"{way.step.waiting:>8.0%}{way.hours:>9,.2f}{money}{way.speedup:>8.2f}"
+        f"{way.waiting:>8.0%}{way.hours:>9,.2f}{money}{way.speedup:>8.2f}"
     )
 
 
@@ -225,7 +226,12 @@ def _plain(way: Way) -> dict[str, Any]:
         "computing": way.step.computing,
         "exposed": way.step.exposed,
         "hidden": way.step.hidden,
-        "waiting": way.step.waiting,
+        "waiting": way.waiting,
+        "update_seconds": way.update_seconds,
+        "together": way.course.together,
+        "together_seconds": way.course.together_seconds,
+        "meetings": way.course.meetings,
+        "meeting_seconds": way.course.meeting_seconds,
         "hours": way.hours,
         "money": way.money,
         "speedup": way.speedup,

@@ -55,7 +55,7 @@ def exact_exchange(parameters: int, cluster: Cluster) -> Exchange:
     return Exchange("ddp", flat_ring(parameters, cluster.nodes, cluster.ranks))
 
 
-def packed_exchange(parameters: int, cluster: Cluster, bits: Bits) -> Exchange:
+def packed_exchange(parameters: int, cluster: Cluster, bits: int) -> Exchange:
     """Return every gradient in fewer bits; what rounding drops is added to the next one."""
     count = gathered(packed_bytes(parameters, bits), cluster.parties)
     inside = _within(parameters, cluster)

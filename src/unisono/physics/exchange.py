@@ -74,10 +74,12 @@ def gathered(payload: float, parties: int) -> float:
     return (parties - 1) * payload
 
 
-def meeting_bytes(numbers: int, nodes: int) -> float:
+def meeting_bytes(numbers: int, nodes: int, *, averages: bool = False) -> float:
     """Return what goes through one card until machines that went apart have the same.
 
     Weights and both moments of the optimizer in 16 bits each; of many machines, weights in 32.
+    Moving `averages`, if there are any, in 32.
     """
     packed = gathered(packed_bytes(numbers, 16), nodes)
-    return min(packed, hierarchical(numbers, nodes)) + 2 * hierarchical(numbers, nodes, 16)
+    weights = min(packed, hierarchical(numbers, nodes))
+    return weights + (2 + averages * 2) * hierarchical(numbers, nodes, 16)

@@ -79,21 +79,35 @@ class Job(msgspec.Struct, frozen=True):
 
     `updates` is 0 if nothing limits the run by number. `tail` is the share of the backward
     pass during which gradients become final: that of the last micro-batch. `bucket_mb` is 0
-    if it is not set.
+    if it is not set. Where machines go apart, they do so after `warmup_steps` and until
+    `closing_steps` before the end. `averages` says whether weights have moving averages.
     """
 
     parameters: int
     tokens_per_update: float
     sentences_per_update: float
     updates: int
-    evaluations: int
-    checkpoints: int
+    evaluation_every: int = 0
+    checkpoint_every: int = 0
     tail: float = 1.0
     bucket_mb: float = 0.0
     strategy: str = "ddp"
     bits: int = 32
     local_steps: int = 1
+    warmup_steps: int = 0
+    closing_steps: int = 0
+    averages: bool = False
     gradients: tuple[Gradient, ...] = ()
+
+    @property
+    def evaluations(self) -> int:
+        """Return how many there will be; one is at the end."""
+        return -(-self.updates // self.evaluation_every) if self.evaluation_every else 0
+
+    @property
+    def checkpoints(self) -> int:
+        """Return how many there will be; one is at the end."""
+        return -(-self.updates // self.checkpoint_every) if self.checkpoint_every else 0
 
 
 class Measured(msgspec.Struct, frozen=True):

@@ -11,8 +11,9 @@ from unisono.comm.waiting import Tell
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
 from unisono.errors import DataError
-from unisono.physics.forecast import AUTO, Forecast, Way, forecast
+from unisono.physics.forecast import Forecast, forecast
 from unisono.physics.pipeline import USUAL_BUCKET_MB
+from unisono.physics.way import AUTO, Way
 from unisono.records.events import how_often
 from unisono.records.layout import RunDirectory
 from unisono.train.rehearsal import rehearse
@@ -69,9 +70,9 @@ def choose(found: Forecast) -> Choice:
     exchange, reason = way.exchange, f"{_would(exact)} with exact gradients"
     if exchange.behind:
         packed = [one for one in found.ways if one.exchange.strategy == "compressed"]
-        best = min(packed, key=lambda one: one.step.seconds)
+        best = min(packed, key=lambda one: one.update_seconds)
         reason += f", {_would(best)} with {best.exchange.name} ones"
-        reason += f", {way.step.waiting:.0%} like this"
+        reason += f", {way.waiting:.0%} like this"
     elif exchange != exact.exchange:
         reason += f", {_would(way)} with {exchange.name} ones"
     price = PRICES[exchange.strategy]
@@ -82,7 +83,7 @@ def choose(found: Forecast) -> Choice:
 
 
 def _would(way: Way) -> str:
-    return f"{way.step.waiting:.0%} of a step would be waiting for the network"
+    return f"{way.waiting:.0%} of the time would be waiting for the network"
 
 
 def _with(settings: Settings, choice: Choice) -> Settings:

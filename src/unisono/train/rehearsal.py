@@ -28,6 +28,7 @@ from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
 from unisono.models.transformer import TransformerModel
 from unisono.physics.measured import Gradient, Job, Measured, OneWay, Process, Sum, Update
+from unisono.physics.way import AUTO
 from unisono.records.events import Saved
 from unisono.train.build import build_session
 from unisono.train.claim import check_made_as_told
@@ -197,22 +198,27 @@ def _job(
     model: TransformerModel,
     gradients: list[Gradient],
 ) -> Job:
-    limits = settings.train
+    limits, sync = settings.train, settings.sync
     epochs = limits.max_epochs * session.stream.updates_in(1)
     updates = min((n for n in (limits.max_steps, epochs) if n), default=0)
+    # The closing updates are those before `max_steps`, whatever ends the run before.
+    closing = sync.closing_steps if sync.closing_steps < limits.max_steps else 0
     count = len(trial.tokens)
     return Job(
         parameters=sum(weight.numel() for weight in model.parameters()),
         tokens_per_update=sum(trial.tokens) / count,
         sentences_per_update=sum(trial.sentences) / count,
         updates=updates,
-        evaluations=-(-updates // settings.validation.every_steps),
-        checkpoints=-(-updates // settings.checkpoint.every_steps),
+        evaluation_every=settings.validation.every_steps,
+        checkpoint_every=settings.checkpoint.every_steps,
         tail=count / sum(trial.batches),
-        bucket_mb=settings.sync.bucket_mb,
-        strategy=settings.sync.strategy,
-        bits=settings.sync.bits,
-        local_steps=settings.sync.local_steps,
+        bucket_mb=sync.bucket_mb,
+        strategy=sync.strategy,
+        bits=sync.bits,
+        local_steps=sync.local_steps,
+        warmup_steps=0 if sync.strategy == AUTO else sync.warmup_steps,
+        closing_steps=max(0, closing - (limits.max_steps - updates)),
+        averages=limits.average > 0,
         gradients=tuple(gradients),
     )
 
