@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from unisono.physics.cluster import MOST_LOCAL_STEPS
 from unisono.physics.forecast import forecast
 from unisono.physics.measured import (
     Gradient,
@@ -84,13 +85,24 @@ def test_a_fast_link_needs_no_stop_sign_and_a_slow_one_does():
 
 
 def test_only_a_rare_exchange_hides_a_link_that_is_nearly_none():
-    found = forecast(two(rate=0.001 * MB))
-    rare = found.ways[-1]
-    assert rare.exchange.every > 1000
-    assert rare.step.exposed == 0
-    # … but machines also meet, and 60 MB take 60,000 s.
-    assert rare.waiting > 0.9
-    assert found.advised is found.alone
+    job = msgspec.structs.replace(JOB, updates=100_000, evaluation_every=50_000)
+    job = msgspec.structs.replace(job, checkpoint_every=50_000)
+    found = forecast(msgspec.structs.replace(two(rate=0.2 * MB), job=job))
+    assert found.advised.exchange.strategy == "diloco"
+    assert 64 < found.advised.exchange.every <= MOST_LOCAL_STEPS
+    assert found.advised.step.exposed == 0
+    # However slow it is, machines are not sent farther apart.
+    slower = forecast(msgspec.structs.replace(two(rate=0.05 * MB), job=job)).ways[-1]
+    assert slower.exchange.every == MOST_LOCAL_STEPS
+    assert slower.step.exposed > 0
+
+
+def test_packing_alone_sends_machines_no_farther_apart_than_they_may_go():
+    packings = tuple(Packing(bits, 4e-7, 2e-7) for bits in (16, 8, 4))
+    measured = msgspec.structs.replace(
+        two(rate=100 * MB, device="cpu", busy=1e-9), packings=packings
+    )
+    assert 50 < forecast(measured).ways[-1].exchange.every <= MOST_LOCAL_STEPS
 
 
 def test_only_the_last_micro_batch_can_hide_the_exchange():

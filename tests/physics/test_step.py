@@ -8,6 +8,7 @@ from unisono.errors import ConfigError
 from unisono.physics.bill import Option, bill_for, least_drastic, why_not
 from unisono.physics.cluster import (
     BUSY,
+    MOST_LOCAL_STEPS,
     Cluster,
     choices,
     exact_exchange,
@@ -106,8 +107,10 @@ def test_the_rare_exchange_is_the_least_rare_that_hides():
     seconds = cluster.link.seconds(exchange.card_bytes) / BUSY
     assert (exchange.every - 1) * WORK.seconds < seconds <= exchange.every * WORK.seconds
     assert step_on(cluster, WORK, exchange, 80_000_000).exposed == 0
-    slower = rare_exchange(80_000_000, Cluster(2, 1, Link(1.15e5)), WORK)
-    assert slower.every == 162  # 161 would do, but fragments would be at unequal distances
+    slower = rare_exchange(80_000_000, Cluster(2, 1, Link(2.75e5)), WORK)
+    assert slower.every == 68  # 67 would do, but fragments would be at unequal distances
+    nearly_none = rare_exchange(80_000_000, Cluster(2, 1, Link(1e3)), WORK)
+    assert nearly_none.every == MOST_LOCAL_STEPS
     asked = local_exchange(80_000_000, cluster, 3, 8)
     assert (asked.every, asked.bits, asked.strategy) == (3, 8, "diloco")
     assert step_on(cluster, WORK, asked, 80_000_000).exposed > 0

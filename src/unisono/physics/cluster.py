@@ -16,6 +16,8 @@ INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
 # A link that a rare exchange keeps busy all the time is late as soon as anything else is sent.
 BUSY = 0.7
 MOST_FRAGMENTS = 64
+# Of more updates on one's own a small model is the worse for it, however slow the link.
+MOST_LOCAL_STEPS = 100
 Bits = Literal[4, 8, 16]
 
 
@@ -63,10 +65,10 @@ def packed_exchange(parameters: int, cluster: Cluster, bits: int) -> Exchange:
 
 
 def rare_exchange(parameters: int, cluster: Cluster, work: Work, bits: Bits = 4) -> Exchange:
-    """Return an exchange behind the computing, after as few updates as hide it."""
+    """Return an exchange behind the computing, after as few updates as hide it, or the most."""
     count = gathered(packed_bytes(parameters, bits), cluster.parties)
     seconds = cluster.link.seconds(count, cluster.parties - 1)
-    every = max(1, math.ceil(seconds / BUSY / work.seconds))
+    every = min(MOST_LOCAL_STEPS, max(1, math.ceil(seconds / BUSY / work.seconds)))
     while not _divides(every):
         every += 1
     return local_exchange(parameters, cluster, every, bits)

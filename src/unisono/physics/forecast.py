@@ -5,7 +5,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from unisono.physics.bill import HIDDEN, Option, least_drastic
-from unisono.physics.cluster import Cluster, choices, exact_exchange, local_exchange
+from unisono.physics.cluster import (
+    MOST_LOCAL_STEPS,
+    Cluster,
+    choices,
+    exact_exchange,
+    local_exchange,
+)
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
 from unisono.physics.measured import Job, Measured
@@ -145,9 +151,10 @@ def _rarer(
     if job.strategy == RARE or not way.exchange.behind:
         return way
     while _losses([*ways, way], rounds)[-1] >= HIDDEN:
-        twice = local_exchange(
-            job.parameters, cluster, 2 * way.exchange.every, way.exchange.bits
-        )
+        every, bits = 2 * way.exchange.every, way.exchange.bits
+        if every > MOST_LOCAL_STEPS:
+            break
+        twice = local_exchange(job.parameters, cluster, every, bits)
         rarer = way_of(measured, rounds, twice, price, alone)
         if rarer.step.seconds > (1 - WORTH_A_STEP) * way.step.seconds:
             break
