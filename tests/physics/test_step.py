@@ -48,10 +48,10 @@ def test_bytes_by_hand():
     assert gathered(100.0, parties=1) == 0
 
 
-def test_buckets_fill_up_from_a_small_one_on():
+def test_buckets_fill_up_one_after_the_other():
     sizes = buckets_of(60 * MB, bucket_mb=25)
-    assert sizes == [MB, 25 * MB, 25 * MB, 9 * MB]
-    assert ready_times(sizes, backward=6.0) == pytest.approx([0.1, 2.6, 5.1, 6.0])
+    assert sizes == [25 * MB, 25 * MB, 10 * MB]
+    assert ready_times(sizes, backward=6.0) == pytest.approx([2.5, 5.0, 6.0])
     assert buckets_of(100, bucket_mb=25) == [100]
     assert buckets_of(0, bucket_mb=25) == []
 
@@ -150,8 +150,8 @@ def test_buckets_are_filled_with_whole_gradients_as_they_come():
     seen = [Gradient(MB // 2, 0.1), Gradient(MB, 0.2), Gradient(3 * MB, 0.5)]
     seen += [Gradient(MB, 0.6), Gradient(9 * MB, 1.0)]
     sizes, times = filled(seen, bucket_mb=2, backward=10.0)
-    assert sizes == [3 * MB // 2, 3 * MB, 10 * MB]
-    assert times == [2.0, 5.0, 10.0]
+    assert sizes == [9 * MB // 2, 10 * MB]
+    assert times == [5.0, 10.0]
     # However small the buckets, the largest gradient is not cut.
     assert filled(seen, 0.001, 10.0)[0] == [gradient.bytes for gradient in seen]
 
