@@ -334,6 +334,31 @@ def test_a_run_without_a_known_end_is_judged_by_its_update():
     assert chosen.waiting == chosen.step.waiting
 
 
+def test_powersgd_is_judged_by_what_it_sends_and_not_as_ddp():
+    job = msgspec.structs.replace(JOB, strategy="powersgd", narrow_numbers=MB // 2)
+    job = msgspec.structs.replace(job, warmup_steps=600)
+    found = forecast(msgspec.structs.replace(two(rate=10 * MB), job=job))
+    chosen, exact = found.chosen, found.ways[0]
+    assert (chosen.exchange.name, chosen.exchange.strategy) == ("powersgd", "powersgd")
+    assert chosen.exchange.card_bytes == ring_bytes(MB // 2, 2)
+    # 2 MB at 10 MB/s, none of it hidden.
+    assert chosen.step.exposed == pytest.approx(0.2)
+    assert chosen.course.together_seconds == pytest.approx(exact.step.seconds)
+    seconds = 600 * exact.step.seconds + 3000 * chosen.step.seconds + 2 * 4
+    assert chosen.hours == pytest.approx(seconds / 3600, rel=0.01)
+    assert any("600 updates at the beginning are exchanged exactly" in n for n in found.notes)
+    # Three sums of two messages for each of two buckets.
+    late = msgspec.structs.replace(two(rate=10 * MB), job=job, latency=0.02)
+    assert forecast(late).chosen.step.exposed > 12 * 0.01
+
+
+def test_what_spares_nothing_on_one_machine_is_said_not_to_be_judged():
+    pair = (process(0), process(1, local_rank=1, host="node0"))
+    job = msgspec.structs.replace(JOB, strategy="powersgd", narrow_numbers=MB)
+    [note] = forecast(Measured(job=job, processes=pair)).notes
+    assert '"powersgd" was not judged' in note
+
+
 def buckets(latency, rate=100 * MB, **job):
     measured = two(rate=rate)
     changed = msgspec.structs.replace(JOB, **{"strategy": "auto", **job})

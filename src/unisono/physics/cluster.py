@@ -8,7 +8,7 @@ from typing import Literal
 from unisono.physics.exchange import Exchange, flat_ring, gathered, packed_bytes
 from unisono.physics.link import Link
 from unisono.physics.measured import Gradient
-from unisono.physics.pipeline import USUAL_BUCKET_MB
+from unisono.physics.pipeline import USUAL_BUCKET_MB, buckets_of
 from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
 from unisono.physics.step import Step, Work, step_of
 
@@ -18,6 +18,7 @@ BUSY = 0.7
 MOST_FRAGMENTS = 64
 # Of more updates on one's own a small model is the worse for it, however slow the link.
 MOST_LOCAL_STEPS = 100
+NARROW_SUMS = 3  # of a bucket: its vectors, then one factor of its matrices, then the other
 Bits = Literal[4, 8, 16]
 
 
@@ -93,6 +94,12 @@ def local_exchange(parameters: int, cluster: Cluster, every: int, bits: int) -> 
     )
 
 
+def narrow_exchange(numbers: int, cluster: Cluster) -> Exchange:
+    """Return PowerSGD's exchange of so many `numbers`, for which each bucket is waited for."""
+    ring = flat_ring(numbers, cluster.nodes, cluster.ranks)
+    return Exchange("powersgd", ring, overlaps=False, exact=False, narrow=True)
+
+
 def _within(parameters: int, cluster: Cluster) -> float:
     """Return what a process passes on for the sum of its machine, and to get that of all."""
     return ring_bytes(parameters, cluster.workers) if cluster.nodes > 1 else 0.0
@@ -113,12 +120,16 @@ def step_on(
     passes between machines, unless there is only one.
     """
     link = cluster.link if cluster.nodes > 1 else cluster.inside
-    hops = 2 * (cluster.ranks - 1) if exchange.exact else cluster.parties - 1
+    ring = exchange.exact or exchange.narrow
+    hops = 2 * (cluster.ranks - 1) if ring else cluster.parties - 1
+    gradient_bytes = parameters * BYTES_PER_FLOAT32
+    if exchange.narrow:
+        hops *= NARROW_SUMS * len(buckets_of(gradient_bytes, bucket_mb))
     return step_of(
         work,
         exchange,
         link,
-        gradient_bytes=parameters * BYTES_PER_FLOAT32,
+        gradient_bytes=gradient_bytes,
         bucket_mb=bucket_mb,
         hops=max(1, hops),
         gradients=gradients,

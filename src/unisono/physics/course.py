@@ -13,7 +13,7 @@ from unisono.physics.step import Step
 
 @dataclass(frozen=True)
 class Course:
-    """What a run of so many updates takes in all, and how much of it is waiting.
+    """What a run of so many updates takes in all, and how much of that is waiting.
 
     `together` are those of its updates that are made before and after those the exchange is
     for, and take `together_seconds` each. Machines that went apart meet `meetings` times, for

@@ -16,7 +16,8 @@ class Exchange:
     computing of the following updates is hidden as long as it ends before the next begins;
     one that `overlaps` hides behind the backward pass of its own update, bucket by bucket.
     `bits` are those of each number. `inside_bytes` are those that each process passes on within
-    its machine, in every update.
+    its machine, in every update. A `narrow` one sends products of matrices, in sums that
+    follow each other.
     """
 
     name: str
@@ -27,10 +28,13 @@ class Exchange:
     exact: bool = True
     bits: int = 32
     inside_bytes: float = 0.0
+    narrow: bool = False
 
     @property
     def strategy(self) -> str:
         """Return what `sync.strategy` calls it."""
+        if self.narrow:
+            return "powersgd"
         return "diloco" if self.behind else "ddp" if self.bits == 32 else "compressed"
 
 

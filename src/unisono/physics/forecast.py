@@ -11,6 +11,7 @@ from unisono.physics.cluster import (
     choices,
     exact_exchange,
     local_exchange,
+    narrow_exchange,
 )
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
@@ -28,7 +29,8 @@ from unisono.physics.rounds import (
 from unisono.physics.step import Work
 from unisono.physics.way import AUTO, Way, way_of
 
-NOT_OVERLAPPED, RARE = "all_reduce", "diloco"  # as `sync.strategy` calls them
+# As `sync.strategy` calls them:
+NOT_OVERLAPPED, RARE, NARROW = "all_reduce", "diloco", "powersgd"
 WORTH_A_NOTE = 0.03
 FREE_TOLL = 2.5e-9  # seconds of a processor for each byte that it sends over a fast network
 WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
@@ -80,7 +82,7 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
         advised=_advised(ways, rounds, alone),
         notes=(
             *notes_of(measured),
-            *notes_of_run(measured.job, chosen),
+            *notes_of_run(measured, chosen),
             *_about_buckets(measured, rounds, chosen),
         ),
     )
@@ -101,6 +103,8 @@ def _exchanges(measured: Measured, cluster: Cluster, work: Work) -> list[Exchang
     exact, *others = choices(job.parameters, cluster, work)
     if job.strategy == NOT_OVERLAPPED:
         exact = replace(exact, name=NOT_OVERLAPPED, overlaps=False)
+    if job.strategy == NARROW and cluster.nodes > 1:
+        others.insert(-1, narrow_exchange(job.narrow_numbers, cluster))
     if job.strategy == RARE and cluster.nodes > 1:
         asked = local_exchange(job.parameters, cluster, job.local_steps, job.bits)
         others += [asked] if asked not in others else []

@@ -81,6 +81,7 @@ class Job(msgspec.Struct, frozen=True):
     pass during which gradients become final: that of the last micro-batch. `bucket_mb` is 0
     if it is not set. Where machines go apart, they do so after `warmup_steps` and until
     `closing_steps` before the end. `averages` says whether weights have moving averages.
+    `narrow_numbers` are those that PowerSGD sends of a gradient.
     """
 
     parameters: int
@@ -97,6 +98,7 @@ class Job(msgspec.Struct, frozen=True):
     warmup_steps: int = 0
     closing_steps: int = 0
     averages: bool = False
+    narrow_numbers: int = 0
     gradients: tuple[Gradient, ...] = ()
 
     @property

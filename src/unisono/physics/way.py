@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from unisono.physics.bill import SECONDS_PER_HOUR, why_not
-from unisono.physics.cluster import packed_exchange
+from unisono.physics.cluster import exact_exchange, packed_exchange
 from unisono.physics.course import Course, course_of
 from unisono.physics.exchange import Exchange
 from unisono.physics.measured import Measured
@@ -106,12 +106,14 @@ def _bucket_for(
 def _opening(
     measured: Measured, rounds: Sequence[Round], exchange: Exchange, bucket_mb: float
 ) -> Step | None:
-    """Return an update of those that machines make together before they go apart."""
-    if not exchange.behind:
+    """Return an update of those before machines go apart, or gradients become narrow."""
+    if not (exchange.behind or exchange.narrow):
         return None
-    cluster = cluster_of(measured, rounds[0].link)
-    packed = packed_exchange(measured.job.parameters, cluster, exchange.bits)
-    return _middle([step_in(measured, one, packed, bucket_mb) for one in rounds])
+    size, cluster = measured.job.parameters, cluster_of(measured, rounds[0].link)
+    first = exact_exchange(size, cluster)
+    if exchange.behind:
+        first = packed_exchange(size, cluster, exchange.bits)
+    return _middle([step_in(measured, one, first, bucket_mb) for one in rounds])
 
 
 def _middle(steps: Sequence[Step]) -> Step:

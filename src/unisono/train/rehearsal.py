@@ -27,6 +27,7 @@ from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
 from unisono.models.transformer import TransformerModel
+from unisono.physics.exchange import narrowed
 from unisono.physics.measured import Gradient, Job, Measured, OneWay, Process, Sum, Update
 from unisono.physics.way import AUTO
 from unisono.records.events import Saved
@@ -219,8 +220,15 @@ def _job(
         warmup_steps=0 if sync.strategy == AUTO else sync.warmup_steps,
         closing_steps=max(0, closing - (limits.max_steps - updates)),
         averages=limits.average > 0,
+        narrow_numbers=_narrow_numbers(model, sync.low_rank),
         gradients=tuple(gradients),
     )
+
+
+def _narrow_numbers(model: TransformerModel, rank: int) -> int:
+    """Return how many numbers PowerSGD sends of a gradient."""
+    shapes = [weight.shape for weight in model.parameters() if weight.requires_grad]
+    return sum(narrowed(*s, rank) if len(s) == 2 else s.numel() for s in shapes)
 
 
 def _process(settings: Settings, comm: Comm, updates: list[Update], sums: list[Sum]) -> Process:
