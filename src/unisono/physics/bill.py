@@ -43,13 +43,14 @@ def bill_for(
     return Bill(nodes, step, sentences / sentences_per_step, rate, price)
 
 
-def why_not(machines: int, speedup: float, waiting: float) -> str:
+def why_not(machines: int, speedup: float, waiting: float, fewer: int = 1) -> str:
     """Return why not to train on many machines, or "" if nothing speaks against it.
 
-    `speedup` is that over one machine, `waiting` the share of the time for the network.
+    `speedup` is that over so many `fewer`, `waiting` the share of the time for the network.
     """
-    if machines > 1 and speedup <= 1:
-        return f"{machines} machines are slower than one: {speedup:.2f} times its speed"
+    if machines > fewer and speedup <= 1:
+        than, whose = ("one", "its") if fewer == 1 else (str(fewer), "their")
+        return f"{machines} machines are slower than {than}: {speedup:.2f} times {whose} speed"
     if machines > 1 and waiting > MUCH:
         return f"{waiting:.0%} of the time would be spent waiting for the network"
     return ""
