@@ -129,6 +129,13 @@ def test_with_many_machines_packed_numbers_that_everybody_gets_are_no_gain():
     exact, half, *_ = choices(60_000_000, Cluster(4, 1, nominal_link(100e6)), WORK)
     # A ring of four sends 1.5 times the gradient, and so do three messages of half its size.
     assert half.card_bytes > exact.card_bytes
+    # So do seven messages of 8 bits and fifteen of 4.
+    for bits, machines in ((16, 4), (8, 8), (4, 16)):
+        for count in (machines - 1, machines):
+            cluster = Cluster(count, 1, nominal_link(100e6))
+            packed = packed_exchange(60_000_000, cluster, bits).card_bytes
+            ring = exact_exchange(60_000_000, cluster).card_bytes
+            assert (packed > ring) == (count == machines)
 
 
 def test_a_machine_sends_its_packed_sum_once_however_many_processes_it_has():

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from support.tiny import tiny_settings
+from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.models.size import matrix_shapes
 from unisono.physics.exchange import narrowed
-from unisono.train.rehearsal import rehearse, run_rehearsal
+from unisono.train.rehearsal import LATE_SECONDS, rehearse, run_rehearsal
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,13 @@ def test_what_training_would_refuse_is_refused_before_anything_is_measured(
     with pytest.raises(ConfigError, match=message):
         run_rehearsal(tiny_settings(corpus_home, **tables), 0.1, told.append)
     assert not any("measuring" in text for text in told)
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(0.0, 5), (-LATE_SECONDS, 2)])
+def test_rounds_that_take_too_long_are_fewer(corpus_home, seconds, rounds):
+    corpus = open_corpus(corpus_home / "corpus")
+    found = rehearse(Solo(), tiny_settings(corpus_home), corpus, seconds, whole=False)
+    assert len(found.processes[0].updates) == len(found.processes[0].sums) == rounds
 
 
 def measured_by_all(comm, home):

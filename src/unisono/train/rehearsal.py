@@ -47,6 +47,8 @@ SECONDS = 35.0
 PATIENCE_SECONDS = 60.0
 FEWEST_ROUNDS = 4
 WARM_UPS = 2
+# Where rounds take so long that the fewest do not fit into the time, two are enough.
+LATE_SECONDS, FEWEST_IF_LATE = 15.0, 2
 SUM_SECONDS = 0.8
 FIRST_SUM_BYTES = 1 << 20
 STREAM_SHARE = 0.15  # of the time, for a steady stream that shows whether a rate lasts
@@ -187,9 +189,11 @@ def _turns(
         slowest = _worst(comm, sums[-1].seconds)
         size = int(min(most, max(FLOAT, size * SUM_SECONDS / max(slowest, 1e-6))))
         enough = number >= WARM_UPS + FEWEST_ROUNDS
-        if enough and comm.any(time.perf_counter() > until):
+        limit = until if enough else until + LATE_SECONDS
+        if number >= FEWEST_IF_LATE and comm.any(time.perf_counter() > limit):
             break
-    return updates[WARM_UPS:], sums[WARM_UPS:]
+    first = min(WARM_UPS, len(updates) - FEWEST_IF_LATE)
+    return updates[first:], sums[first:]
 
 
 def _job(
