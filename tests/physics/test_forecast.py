@@ -292,6 +292,31 @@ def test_meetings_count_for_the_stop_sign_and_for_what_is_advised():
     assert any("machines come together 72 times" in note for note in found.notes)
 
 
+def test_meetings_can_be_what_is_waited_for_too_long():
+    job = msgspec.structs.replace(JOB, strategy="diloco", bits=4, local_steps=30)
+    job = msgspec.structs.replace(job, evaluation_every=300, checkpoint_every=300)
+    found = forecast(msgspec.structs.replace(two(rate=1 * MB), job=job))
+    assert found.chosen.speedup > 1
+    assert found.chosen.step.waiting == 0
+    assert "33% of the time would be spent waiting for the network" in found.stop
+
+
+def test_auto_does_not_send_machines_apart_that_meet_too_often():
+    job = msgspec.structs.replace(
+        JOB, strategy="auto", updates=100_000, checkpoint_every=10_000
+    )
+    seldom, often = (
+        forecast(
+            msgspec.structs.replace(
+                two(rate=14 * MB),
+                job=msgspec.structs.replace(job, evaluation_every=n),
+            )
+        ).chosen.exchange.name
+        for n in (10_000, 30)
+    )
+    assert (seldom, often) == ("diloco, every 2", "4-bit")
+
+
 def test_left_overs_that_are_saved_count():
     job = msgspec.structs.replace(JOB, strategy="compressed", bits=8)
     saved, never = (
@@ -317,7 +342,7 @@ def test_updates_that_are_made_together_count_as_what_they_take():
     # Apart from update 1,000 to 3,400: they meet after 1,800, 2,700 and 3,400; the checkpoint
     # of the end has left-overs, 40 MB of them.
     seconds = 2400 * local.chosen.step.seconds + 1200 * packed.seconds + 3 * 60 + 40
-    assert found.chosen.hours == pytest.approx(seconds / 3600, rel=0.01)
+    assert found.chosen.hours == pytest.approx(seconds / 3600, rel=1e-3)
     assert local.stop == ""
     assert found.stop
     [note] = [note for note in found.notes if "made together" in note]
@@ -347,9 +372,10 @@ def test_powersgd_is_judged_by_what_it_sends_and_not_as_ddp():
     seconds = 600 * exact.step.seconds + 3000 * chosen.step.seconds + 2 * 4
     assert chosen.hours == pytest.approx(seconds / 3600, rel=0.01)
     assert any("600 updates at the beginning are exchanged exactly" in n for n in found.notes)
-    # Three sums of two messages for each of two buckets.
+    # Three sums of two messages for each of two buckets, 10 ms each; without these the sums
+    # that were measured were a little faster.
     late = msgspec.structs.replace(two(rate=10 * MB), job=job, latency=0.02)
-    assert forecast(late).chosen.step.exposed > 12 * 0.01
+    assert forecast(late).chosen.step.exposed == pytest.approx(0.19 + 12 * 0.01)
 
 
 def test_what_spares_nothing_on_one_machine_is_said_not_to_be_judged():
