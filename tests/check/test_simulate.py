@@ -55,9 +55,31 @@ def test_a_fast_link_makes_machines_add_up_and_costs_stay():
     assert four.advised.warning == ""
 
 
+def test_machines_that_fewer_would_do_without_are_warned_of():
+    many = [*FIELD, "--link", "5gbit", "--nodes", "16,1,4,2"]
+    told = {one["nodes"]: one for one in json.loads(said(*many, "--json"))["nodes"]}
+    ddp = {count: one["ways"][0] for count, one in told.items()}
+    # A larger ring sends more, and there is less computing to hide it.
+    assert 1 < ddp[4]["speedup"] < ddp[2]["speedup"]
+    assert ddp[4]["stop"].startswith("4 machines are slower than 2: 0.9")
+    assert "waiting for the network" in ddp[2]["stop"]
+    assert "16 machines are slower than one" in ddp[16]["stop"]
+    assert [told[count]["advised_nodes"] for count in (1, 2, 4, 16)] == [1, 2, 4, 16]
+
+
+def test_where_no_exchange_makes_more_machines_faster_fewer_are_advised():
+    job = Job(TransformerSettings(**PRESETS["base"]), 32000, 4096, 28, 1e13, 1000)
+    by_count = {one.nodes: one for one in outlooks(job, [64, 8], 1, nominal_link(100e6))}
+    assert by_count[64].advised.speedup < by_count[8].advised.speedup
+    assert (by_count[8].fewer, by_count[64].fewer) == (0, 8)
+    page = said("--tokens-per-update", "4096", "--nodes", "8,64", "--link", "100mbit")
+    assert "; 8 would do" in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--gpu", "cpu"], "give --tflops"),
         (["--model", "huge"], "no preset is called huge"),
         (["--gpu", "K80"], "no device is called K80"),
         (["--nodes", "1,x"], "not a list of numbers"),

@@ -2,9 +2,12 @@
 
 import math
 import weakref
+from datetime import timedelta
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch import nn
 
 from support.exchanges import (
     SMALL_BUCKETS,
@@ -15,12 +18,17 @@ from support.exchanges import (
     loss_of,
     new_model,
 )
-from unisono.comm.compressed import Compressed
+from unisono.comm.compressed import Compressed, PackedSum
+from unisono.comm.ddp import DdpReplica, already
+from unisono.comm.lines import Lines
+from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.memory import collect, deal
 from unisono.comm.packing import pack
 from unisono.comm.protocol import Kept
 from unisono.comm.rows import sum_of_rows
 from unisono.comm.solo import Solo
+from unisono.physics.measured import Gradient
+from unisono.physics.pipeline import filled
 from unisono.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.ranks
@@ -80,6 +88,50 @@ def test_a_number_that_is_not_finite_reaches_all_and_leaves_no_trace(ranks, bits
         assert untouched
         assert well
         assert gradient == found[0][3]
+
+
+def exchange_with_nobody(comm):
+    """Let the leading process exchange a gradient that no other sends; return what it says."""
+    group = dist.new_group(timeout=timedelta(seconds=1))
+    if comm.world.leads:
+        model, size = new_model(), comm.world.size
+        packed = PackedSum(model, Lines(size, size, 1, 0, leads=True, between=group), 8, "cpu")
+        replica = DdpReplica(model, comm, 25.0, packed.send, packed)
+        with pytest.raises(RuntimeError) as caught:
+            exchange(replica, 0, 1)
+    comm.barrier()
+    return how_contact_was_lost(caught.value) if comm.world.leads else ""
+
+
+@pytest.mark.parametrize("ranks", [2], indirect=True)
+def test_what_does_not_arrive_is_an_error_of_the_backward_pass(ranks):
+    assert ranks.run(exchange_with_nobody) == ["Timed out waiting", ""]
+
+
+def buckets_made(comm, bucket_mb):
+    """Return the bytes of DDP's buckets once they are filled as gradients come, and these."""
+    seen = {}
+
+    def note(bucket):
+        seen[bucket.index()] = [weight.nbytes for weight in bucket.parameters()]
+        return already(bucket.buffer())
+
+    layers = [nn.Linear(300, 300) for _ in range(9)]
+    replica = DdpReplica(nn.Sequential(*layers), comm, bucket_mb, note)
+    for _ in range(2):  # all are in one bucket at first
+        seen.clear()
+        replica.gradients([torch.ones(1, 300)], loss_of, Stopwatch())
+    return [seen[number] for number in sorted(seen)]
+
+
+@pytest.mark.parametrize("ranks", [2], indirect=True)
+@pytest.mark.parametrize("bucket_mb", [0.5, 1.5, 25.0])
+def test_buckets_are_filled_as_physics_has_it(ranks, bucket_mb):
+    made = ranks.run(buckets_made, bucket_mb)[0]
+    gradients = [Gradient(size, 1.0) for bucket in made for size in bucket]
+    sizes, _ = filled(gradients, bucket_mb, 1.0)
+    assert sizes == [sum(bucket) for bucket in made]
+    assert sum(sizes) == 4 * 9 * 300 * 301
 
 
 def carry_over(comm, bits):

@@ -41,7 +41,7 @@ def measured_rate(row):
 
 
 def test_every_step_moves_365_megabytes(runs):
-    assert flat_ring(parameters_of(runs["A"]), nodes=2, workers=2) == pytest.approx(
+    assert flat_ring(parameters_of(runs["A"]), nodes=2, processes=4) == pytest.approx(
         365.3e6, 1e-3
     )
 

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from unisono.physics.cluster import MOST_LOCAL_STEPS
 from unisono.physics.forecast import forecast
 from unisono.physics.measured import (
     Gradient,
@@ -23,8 +24,8 @@ JOB = Job(
     tokens_per_update=4096,
     sentences_per_update=150,
     updates=3600,
-    evaluations=4,
-    checkpoints=2,
+    evaluation_every=900,
+    checkpoint_every=1800,
     strategy="ddp",
 )
 
@@ -84,9 +85,24 @@ def test_a_fast_link_needs_no_stop_sign_and_a_slow_one_does():
 
 
 def test_only_a_rare_exchange_hides_a_link_that_is_nearly_none():
-    found = forecast(two(rate=0.001 * MB))
+    job = msgspec.structs.replace(JOB, updates=100_000, evaluation_every=50_000)
+    job = msgspec.structs.replace(job, checkpoint_every=50_000)
+    found = forecast(msgspec.structs.replace(two(rate=0.2 * MB), job=job))
     assert found.advised.exchange.strategy == "diloco"
-    assert found.advised.exchange.every > 1000
+    assert 64 < found.advised.exchange.every <= MOST_LOCAL_STEPS
+    assert found.advised.step.exposed == 0
+    # However slow it is, machines are not sent farther apart.
+    slower = forecast(msgspec.structs.replace(two(rate=0.05 * MB), job=job)).ways[-1]
+    assert slower.exchange.every == MOST_LOCAL_STEPS
+    assert slower.step.exposed > 0
+
+
+def test_packing_alone_sends_machines_no_farther_apart_than_they_may_go():
+    packings = tuple(Packing(bits, 4e-7, 2e-7) for bits in (16, 8, 4))
+    measured = msgspec.structs.replace(
+        two(rate=100 * MB, device="cpu", busy=1e-9), packings=packings
+    )
+    assert 50 < forecast(measured).ways[-1].exchange.every <= MOST_LOCAL_STEPS
 
 
 def test_only_the_last_micro_batch_can_hide_the_exchange():
@@ -109,7 +125,43 @@ def test_the_slowest_process_decides_and_is_named():
     measured = Measured(job=JOB, processes=(process(0), process(1, seconds=0.6)))
     found = forecast(measured)
     assert found.work.seconds == pytest.approx(0.6)
-    assert any("rank 1 on node1 takes 1.50 times" in note for note in found.notes)
+    [note] = found.notes[:1]
+    assert "node1 takes 1.50 times as long for its share as node0" in note
+
+
+def test_the_fastest_machine_is_what_one_alone_is_measured_by():
+    # Shares of 1 and 3 s: together 3 s, though the fast one does both in 2 s.
+    quick, slow = (Update(t / 3, t * 2 / 3, 0.0) for t in (1.0, 3.0))
+    processes = [process(r, updates=(u,) * 5) for r, u in enumerate((slow, quick))]
+    found = forecast(Measured(job=JOB, processes=tuple(processes)))
+    assert (found.alone.host, found.alone.step.seconds) == ("node1", pytest.approx(2.0))
+    assert found.chosen.step.computing == pytest.approx(3.0)
+    assert "slower than one" in found.stop
+    assert found.advised is found.alone
+
+
+def test_machines_with_unequal_numbers_of_processes_have_unequal_shares():
+    places = [("big", 0), ("big", 1), ("big", 2), ("small", 0)]
+    four = [process(r, host=h, local_rank=n) for r, (h, n) in enumerate(places)]
+    found = forecast(Measured(job=JOB, processes=tuple(four)))
+    assert (found.measured.machines, found.measured.workers) == (2, 3)
+    # Three processes have 4/3 of their shares each; the one of `small` would have four.
+    assert found.alone.host == "big"
+    assert found.alone.step.computing == pytest.approx(0.1 + 4 / 3 * 0.3)
+    # A ring of four, whatever machines they are on.
+    assert found.ways[0].exchange.card_bytes == ring_bytes(10 * MB, 4)
+
+
+def test_a_slow_process_among_those_of_a_machine_is_named():
+    places = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    four = [
+        process(r, host=h, local_rank=n, seconds=0.6 if r == 3 else 0.4)
+        for r, (h, n) in enumerate(places)
+    ]
+    notes = " | ".join(forecast(Measured(job=JOB, processes=tuple(four))).notes)
+    assert "b takes 1.50 times as long for its share as a" in notes
+    assert "rank 3 takes 1.50 times as long as the fastest process of b" in notes
+    assert "rank 2" not in notes
 
 
 def test_rounds_that_differ_widen_the_interval():
@@ -215,9 +267,122 @@ def test_what_is_asked_of_diloco_is_judged_and_a_better_way_is_told():
 def test_machines_that_went_apart_meet_before_each_evaluation_and_checkpoint():
     job = msgspec.structs.replace(JOB, strategy="diloco", bits=4, local_steps=30)
     found = forecast(msgspec.structs.replace(two(rate=1 * MB), job=job))
-    # Weights and two moments of ten million, in 16 bits each, at 1 MB/s, six times.
-    seconds = 3600 * found.chosen.step.seconds + 6 * 60
+    # Weights and two moments of ten million, in 16 bits each, at 1 MB/s; of four evaluations
+    # two are at the updates of the two checkpoints.
+    seconds = 3600 * found.chosen.step.seconds + 4 * 60
     assert found.chosen.hours == pytest.approx(seconds / 3600, rel=0.01)
+    # Moving averages travel in full: 40 MB more each time.
+    more = msgspec.structs.replace(job, averages=True)
+    averaged = forecast(msgspec.structs.replace(two(rate=1 * MB), job=more)).chosen
+    assert averaged.hours - found.chosen.hours == pytest.approx(4 * 40 / 3600)
+
+
+def test_meetings_count_for_the_stop_sign_and_for_what_is_advised():
+    job = msgspec.structs.replace(JOB, strategy="diloco", bits=4, local_steps=30)
+    often = msgspec.structs.replace(job, evaluation_every=100, checkpoint_every=50)
+    rarely, found = (
+        forecast(msgspec.structs.replace(two(rate=1 * MB), job=one)) for one in (job, often)
+    )
+    assert rarely.stop == ""
+    assert rarely.chosen.speedup > 1
+    # Every 50 updates of 0.4 s a minute of waiting; alone an update takes 0.7 s.
+    assert found.chosen.waiting == pytest.approx(60.4 / (60.4 + 50 * 0.4), rel=0.02)
+    assert "slower than one" in found.stop
+    assert found.advised is found.alone
+    assert any("machines come together 72 times" in note for note in found.notes)
+
+
+def test_meetings_can_be_what_is_waited_for_too_long():
+    job = msgspec.structs.replace(JOB, strategy="diloco", bits=4, local_steps=30)
+    job = msgspec.structs.replace(job, evaluation_every=300, checkpoint_every=300)
+    found = forecast(msgspec.structs.replace(two(rate=1 * MB), job=job))
+    assert found.chosen.speedup > 1
+    assert found.chosen.step.waiting == 0
+    assert "33% of the time would be spent waiting for the network" in found.stop
+
+
+def test_auto_does_not_send_machines_apart_that_meet_too_often():
+    job = msgspec.structs.replace(
+        JOB, strategy="auto", updates=100_000, checkpoint_every=10_000
+    )
+    seldom, often = (
+        forecast(
+            msgspec.structs.replace(
+                two(rate=14 * MB),
+                job=msgspec.structs.replace(job, evaluation_every=n),
+            )
+        ).chosen.exchange.name
+        for n in (10_000, 30)
+    )
+    assert (seldom, often) == ("diloco, every 2", "4-bit")
+
+
+def test_left_overs_that_are_saved_count():
+    job = msgspec.structs.replace(JOB, strategy="compressed", bits=8)
+    saved, never = (
+        forecast(msgspec.structs.replace(two(), job=one)).chosen
+        for one in (job, msgspec.structs.replace(job, checkpoint_every=0))
+    )
+    # 40 MB of the other process at 100 MB/s, twice.
+    assert (saved.hours - never.hours) * 3600 == pytest.approx(0.8)
+    assert saved.waiting > never.waiting
+    assert saved.step == never.step
+
+
+def test_updates_that_are_made_together_count_as_what_they_take():
+    job = msgspec.structs.replace(JOB, strategy="diloco", bits=4, local_steps=30)
+    mixed = msgspec.structs.replace(job, warmup_steps=1000, closing_steps=200)
+    local, found = (
+        forecast(msgspec.structs.replace(two(rate=1 * MB), job=one)) for one in (job, mixed)
+    )
+    packed = next(way for way in found.ways if way.exchange.name == "4-bit").step
+    assert found.chosen.step == local.chosen.step
+    assert found.chosen.course.together == 1200
+    assert found.chosen.course.together_seconds == pytest.approx(packed.seconds)
+    # Apart from update 1,000 to 3,400: they meet after 1,800, 2,700 and 3,400; the checkpoint
+    # of the end has left-overs, 40 MB of them.
+    seconds = 2400 * local.chosen.step.seconds + 1200 * packed.seconds + 3 * 60 + 40
+    assert found.chosen.hours == pytest.approx(seconds / 3600, rel=1e-3)
+    assert local.stop == ""
+    assert found.stop
+    [note] = [note for note in found.notes if "made together" in note]
+    assert "1,000 updates at the beginning and 200 at the end" in note
+
+
+def test_a_run_without_a_known_end_is_judged_by_its_update():
+    endless = msgspec.structs.replace(
+        JOB, updates=0, strategy="diloco", bits=4, local_steps=30, warmup_steps=1000
+    )
+    chosen = forecast(msgspec.structs.replace(two(rate=1 * MB), job=endless)).chosen
+    assert chosen.hours == 0
+    assert chosen.update_seconds == chosen.step.seconds
+    assert chosen.waiting == chosen.step.waiting
+
+
+def test_powersgd_is_judged_by_what_it_sends_and_not_as_ddp():
+    job = msgspec.structs.replace(JOB, strategy="powersgd", narrow_numbers=MB // 2)
+    job = msgspec.structs.replace(job, warmup_steps=600)
+    found = forecast(msgspec.structs.replace(two(rate=10 * MB), job=job))
+    chosen, exact = found.chosen, found.ways[0]
+    assert (chosen.exchange.name, chosen.exchange.strategy) == ("powersgd", "powersgd")
+    assert chosen.exchange.card_bytes == ring_bytes(MB // 2, 2)
+    # 2 MB at 10 MB/s, none of it hidden.
+    assert chosen.step.exposed == pytest.approx(0.2)
+    assert chosen.course.together_seconds == pytest.approx(exact.step.seconds)
+    seconds = 600 * exact.step.seconds + 3000 * chosen.step.seconds + 2 * 4
+    assert chosen.hours == pytest.approx(seconds / 3600, rel=0.01)
+    assert any("600 updates at the beginning are exchanged exactly" in n for n in found.notes)
+    # Three sums of two messages for each of two buckets, 10 ms each; without these the sums
+    # that were measured were a little faster.
+    late = msgspec.structs.replace(two(rate=10 * MB), job=job, latency=0.02)
+    assert forecast(late).chosen.step.exposed == pytest.approx(0.19 + 12 * 0.01)
+
+
+def test_what_spares_nothing_on_one_machine_is_said_not_to_be_judged():
+    pair = (process(0), process(1, local_rank=1, host="node0"))
+    job = msgspec.structs.replace(JOB, strategy="powersgd", narrow_numbers=MB)
+    [note] = forecast(Measured(job=job, processes=pair)).notes
+    assert '"powersgd" was not judged' in note
 
 
 def buckets(latency, rate=100 * MB, **job):
@@ -264,7 +429,10 @@ def test_packing_takes_time_of_the_processor_that_computes():
 
 
 def test_what_a_machine_sums_within_itself_takes_its_processor_in_every_update():
-    four = [process(r, local_rank=r % 2, device="cpu", busy=0.01) for r in range(4)]
+    four = [
+        process(r, host=f"node{r // 2}", local_rank=r % 2, device="cpu", busy=0.01)
+        for r in range(4)
+    ]
     found = forecast(Measured(job=JOB, processes=tuple(four)))
     rare = found.ways[-1]
     assert rare.exchange.behind

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.errors import ConfigError
-from unisono.physics.bill import bill_for, why_not
+from unisono.physics.bill import Option, bill_for, least_drastic, why_not
 from unisono.physics.cluster import (
     BUSY,
+    MOST_LOCAL_STEPS,
     Cluster,
     choices,
     exact_exchange,
@@ -36,8 +37,8 @@ def test_a_link_takes_its_latency_for_each_message_and_nothing_for_nothing():
 
 
 def test_bytes_by_hand():
-    assert flat_ring(100, nodes=1, workers=4) == 0
-    assert flat_ring(100, nodes=2, workers=2) == pytest.approx(600)
+    assert flat_ring(100, nodes=1, processes=4) == 0
+    assert flat_ring(100, nodes=2, processes=4) == pytest.approx(600)
     assert hierarchical(100, nodes=2) == 400
     assert hierarchical(100, nodes=1) == 0
     assert packed_bytes(512, bits=8) == 512 + 2 * 4
@@ -47,10 +48,10 @@ def test_bytes_by_hand():
     assert gathered(100.0, parties=1) == 0
 
 
-def test_buckets_fill_up_from_a_small_one_on():
+def test_buckets_fill_up_one_after_the_other():
     sizes = buckets_of(60 * MB, bucket_mb=25)
-    assert sizes == [MB, 25 * MB, 25 * MB, 9 * MB]
-    assert ready_times(sizes, backward=6.0) == pytest.approx([0.1, 2.6, 5.1, 6.0])
+    assert sizes == [25 * MB, 25 * MB, 10 * MB]
+    assert ready_times(sizes, backward=6.0) == pytest.approx([2.5, 5.0, 6.0])
     assert buckets_of(100, bucket_mb=25) == [100]
     assert buckets_of(0, bucket_mb=25) == []
 
@@ -106,8 +107,10 @@ def test_the_rare_exchange_is_the_least_rare_that_hides():
     seconds = cluster.link.seconds(exchange.card_bytes) / BUSY
     assert (exchange.every - 1) * WORK.seconds < seconds <= exchange.every * WORK.seconds
     assert step_on(cluster, WORK, exchange, 80_000_000).exposed == 0
-    slower = rare_exchange(80_000_000, Cluster(2, 1, Link(1.15e5)), WORK)
-    assert slower.every == 162  # 161 would do, but fragments would be at unequal distances
+    slower = rare_exchange(80_000_000, Cluster(2, 1, Link(2.75e5)), WORK)
+    assert slower.every == 68  # 67 would do, but fragments would be at unequal distances
+    nearly_none = rare_exchange(80_000_000, Cluster(2, 1, Link(1e3)), WORK)
+    assert nearly_none.every == MOST_LOCAL_STEPS
     asked = local_exchange(80_000_000, cluster, 3, 8)
     assert (asked.every, asked.bits, asked.strategy) == (3, 8, "diloco")
     assert step_on(cluster, WORK, asked, 80_000_000).exposed > 0
@@ -126,6 +129,13 @@ def test_with_many_machines_packed_numbers_that_everybody_gets_are_no_gain():
     exact, half, *_ = choices(60_000_000, Cluster(4, 1, nominal_link(100e6)), WORK)
     # A ring of four sends 1.5 times the gradient, and so do three messages of half its size.
     assert half.card_bytes > exact.card_bytes
+    # So do seven messages of 8 bits and fifteen of 4.
+    for bits, machines in ((16, 4), (8, 8), (4, 16)):
+        for count in (machines - 1, machines):
+            cluster = Cluster(count, 1, nominal_link(100e6))
+            packed = packed_exchange(60_000_000, cluster, bits).card_bytes
+            ring = exact_exchange(60_000_000, cluster).card_bytes
+            assert (packed > ring) == (count == machines)
 
 
 def test_a_machine_sends_its_packed_sum_once_however_many_processes_it_has():
@@ -147,8 +157,8 @@ def test_buckets_are_filled_with_whole_gradients_as_they_come():
     seen = [Gradient(MB // 2, 0.1), Gradient(MB, 0.2), Gradient(3 * MB, 0.5)]
     seen += [Gradient(MB, 0.6), Gradient(9 * MB, 1.0)]
     sizes, times = filled(seen, bucket_mb=2, backward=10.0)
-    assert sizes == [3 * MB // 2, 3 * MB, 10 * MB]
-    assert times == [2.0, 5.0, 10.0]
+    assert sizes == [9 * MB // 2, 10 * MB]
+    assert times == [5.0, 10.0]
     # However small the buckets, the largest gradient is not cut.
     assert filled(seen, 0.001, 10.0)[0] == [gradient.bytes for gradient in seen]
 
@@ -172,6 +182,17 @@ def test_a_bill():
     assert bill.hours == 1.0
     assert bill.money == 5.0
     assert "50% of the time" in why_not(bill.nodes, 1.5, bill.step.waiting)
+
+
+def test_a_way_that_loses_in_every_step_is_better_than_one_that_takes_longer_all_told():
+    exact, packed, apart = (
+        Option(*row) for row in ((1.05, 0.05, False), (1.1, 0.0, False), (1.0, 0.0, True))
+    )
+    assert least_drastic([exact, packed, apart]) == 0
+    assert least_drastic([exact, Option(1.04, 0.0, apart=False), apart]) == 1
+    # Going apart for five per cent is not worth it, for twenty it is.
+    assert least_drastic([exact, apart]) == 0
+    assert least_drastic([Option(1.25, 0.2, apart=False), apart]) == 1
 
 
 def test_devices_are_found_however_they_are_written():

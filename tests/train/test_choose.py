@@ -1,13 +1,18 @@
 """`auto` takes the least drastic way that hides the exchange, says so, and stays with it."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from support.tiny import tiny_settings
+from train.test_resume import link_corpus
+from unisono.comm.solo import Solo
+from unisono.corpus.reader import open_corpus
 from unisono.physics.forecast import forecast
 from unisono.physics.measured import Job, Measured, Process, Sum, Update
 from unisono.physics.ring import ring_bytes
-from unisono.train.choose import Choice, _with, choose
+from unisono.train.choose import Choice, _with, choose, settle
 from unisono.train.job import _chose
 
 MB = 1_000_000
@@ -15,7 +20,7 @@ MB = 1_000_000
 
 def found(rate):
     """Two machines that compute 0.4 s an update and exchange 40 MB at `rate`."""
-    job = Job(10 * MB, 4096, 150, updates=100, evaluations=1, checkpoints=1, strategy="auto")
+    job = Job(10 * MB, 4096, 150, updates=100_000, strategy="auto")
     one = Update(0.1, 0.2, 0.1)
     summed = Sum(4 * MB, ring_bytes(MB, 2) / rate, 0.0)
     processes = [
@@ -83,3 +88,39 @@ def test_what_was_chosen_is_said_in_a_sentence():
     assert _chose(Choice("ddp", 32, "why", bucket_mb=2.0), step=0).message == (
         "gradients are exchanged by ddp, 2 MB at a time: why"
     )
+
+
+def settled(comm, home):
+    """Return the strategy a session of the run trains with, what is said of it, and when."""
+    told, settings = [], tiny_settings(Path(home), sync={"strategy": "auto"})
+    Path(settings.run).mkdir(exist_ok=True)
+    corpus = open_corpus(Path(settings.corpus.directory))
+    found, choice = settle(comm, settings, corpus, told.append, seconds=0.2)
+    return found.sync.strategy, choice, told
+
+
+@pytest.mark.ranks
+def test_a_run_stays_with_what_it_chose_and_says_where_that_does_not_fit(
+    two_by_two, corpus_home, tmp_path
+):
+    home = link_corpus(corpus_home, tmp_path)
+    record = home / "run" / "exchange.json"
+    assert settled(Solo(), home) == ("ddp", None, [])
+    first = two_by_two.run(settled, str(home))
+    strategy, choice, told = first[0]
+    assert choice.machines == 2
+    assert any("measuring" in text for text in told)
+    assert msgspec.json.decode(record.read_bytes(), type=Choice) == choice
+    assert all(one[:2] == (strategy, choice) for one in first)
+    # Another session measures nothing.
+    assert two_by_two.run(settled, str(home)) == [(strategy, choice, [])] * 4
+
+    rare = msgspec.json.encode(Choice("diloco", 4, "why", every=7, machines=8))
+    record.write_bytes(rare)
+    for strategy, choice, _ in two_by_two.run(settled, str(home)):
+        assert (strategy, choice.every) == ("diloco", 7)
+        assert choice.reason.startswith("why; chosen for 8 machines, and kept on 2")
+    strategy, choice, _ = settled(Solo(), home)
+    assert (strategy, choice.strategy) == ("ddp", "ddp")
+    assert "On several machines the run goes on with diloco in 4 bits" in choice.reason
+    assert record.read_bytes() == rare

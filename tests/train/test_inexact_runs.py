@@ -1,13 +1,14 @@
 """Runs whose exchange keeps something between updates: continued, resized, rolled back."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from test_resume import STEPS, final_state, link_corpus, train_in_parts
+from test_resume import STEPS, assert_identical, final_state, link_corpus, train_in_parts
 
 from support.exchanges import exchange, left_over, new_model
 from support.tiny import tiny_settings
@@ -148,3 +149,18 @@ def test_alone_a_strategy_is_said_to_be_a_no_op_or_refused(ranks, corpus_home, t
     with pytest.raises(ConfigError, match="diloco with one process is a no-op"):
         warnings_of(tiny_settings(home, "local", sync=local, **short))
     assert not (home / "local").exists()
+
+
+def test_local_steps_go_on_exactly_with_the_one_process_that_is_left(
+    ranks, corpus_home, tmp_path
+):
+    home, tables = link_corpus(corpus_home, tmp_path), {"sync": {**COMMON, **KEEPING["diloco"]}}
+    ranks.run(train_in_parts, str(home), "run", [6], tables)
+    shutil.copytree(home / "run", home / "twin")
+    left = tiny_settings(home, "run", **tables, train={"max_steps": 8})
+    assert any('strategy "diloco" is a no-op' in said for said in warnings_of(left))
+    exact = tiny_settings(home, "twin", sync={"strategy": "ddp"}, train={"max_steps": 8})
+    assert warnings_of(exact) == []
+    assert_identical(final_state(home / "run", 8), final_state(home / "twin", 8))
+    steps = ranks.run(train_in_parts, str(home), "run", [10], tables)
+    assert steps == [[9, 10]] * ranks.size

@@ -6,7 +6,7 @@ more devices have less to compute each, and as much to exchange.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unisono.models.settings import TransformerSettings
 from unisono.models.size import parameter_count, training_flops
@@ -60,10 +60,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Outlook:
-    """All ways on so many machines: the exact one, and the one to take."""
+    """All ways on so many machines: the exact one, and the one to take.
+
+    `fewer` are as fast, each number with the exchange that suits it; 0 if none is.
+    """
 
     nodes: int
     lines: tuple[Line, ...]
+    fewer: int = 0
 
     @property
     def exact(self) -> Line:
@@ -82,12 +86,39 @@ class Outlook:
 
 
 def outlooks(job: Job, nodes: Sequence[int], devices: int, link: Link) -> list[Outlook]:
-    """Return what each number of machines with `devices` each would make of the job."""
+    """Return what each number of machines with `devices` each would make of the job.
+
+    Each is compared with one machine, and with every smaller number that was asked about.
+    """
     one = _lines(job, Cluster(1, devices, link), None)[0]
-    return [
-        Outlook(count, tuple(_lines(job, Cluster(count, devices, link), one.bill)))
-        for count in nodes
-    ]
+    found: dict[int, Outlook] = {}
+    for count in sorted(set(nodes)):
+        lines = tuple(_lines(job, Cluster(count, devices, link), one.bill))
+        found[count] = _compared(Outlook(count, lines), list(found.values()))
+    return [found[count] for count in nodes]
+
+
+def _compared(outlook: Outlook, smaller: Sequence[Outlook]) -> Outlook:
+    """Return an outlook that knows where fewer machines would do."""
+    lines = tuple(_warned(outlook.nodes, line, smaller) for line in outlook.lines)
+    best = max(smaller, key=lambda one: one.advised.speedup, default=outlook)
+    fewer = best.nodes if best.advised.speedup >= outlook.advised.speedup else 0
+    return replace(outlook, lines=lines, fewer=fewer if best is not outlook else 0)
+
+
+def _warned(nodes: int, line: Line, smaller: Sequence[Outlook]) -> Line:
+    """Return a line that warns if fewer machines do better with an exchange of the kind."""
+    kind = line.exchange.strategy, line.exchange.bits
+    same = {
+        outlook.nodes: other.speedup
+        for outlook in smaller
+        for other in outlook.lines
+        if (other.exchange.strategy, other.exchange.bits) == kind
+    }
+    fewer = max(same, key=lambda count: same[count], default=0)
+    if line.speedup <= 1 or not fewer or line.speedup > same[fewer]:
+        return line
+    return replace(line, warning=why_not(nodes, line.speedup / same[fewer], 0.0, fewer))
 
 
 def _lines(job: Job, cluster: Cluster, one: Bill | None) -> list[Line]:

@@ -16,8 +16,9 @@ from unisono.config.load import load_settings
 from unisono.exit_codes import DONE, FAILED
 from unisono.launch.local import plan_local
 from unisono.launch.plan import Training
-from unisono.physics.forecast import Forecast, Way, forecast
+from unisono.physics.forecast import Forecast, forecast
 from unisono.physics.measured import Measured, Process
+from unisono.physics.way import Way
 from unisono.printable import printable
 from unisono.units import amount_of_bytes, duration
 
@@ -96,8 +97,10 @@ def _page(found: Forecast) -> str:
 def _about_machines(measured: Measured) -> list[str]:
     job = measured.job
     machines = _count(measured.machines, "machine")
+    full = all(len(ranks) == measured.workers for ranks in measured.members)
+    each = f"{'' if full else 'up to '}{_count(measured.workers, 'process', 'es')} each"
     lines = [
-        f"{machines} with {_count(measured.workers, 'process', 'es')} each; "
+        f"{machines} with {each}; "
         f"{job.parameters:,} parameters, {job.tokens_per_update:,.0f} target tokens an update"
     ]
     firsts = [process for process in measured.processes if process.local_rank == 0]
@@ -177,14 +180,14 @@ def _row(way: Way, *, priced: bool) -> str:
     name = way.exchange.name if way.exchange.card_bytes else "none"
     return (
         f"{way.machines:>8}  {name:<18}{duration(way.seconds.middle):>9}  {between:<19}"
-        f"{way.step.waiting:>8.0%}{way.hours:>9,.2f}{money}{way.speedup:>8.2f}"
+        f"{way.waiting:>8.0%}{way.hours:>9,.2f}{money}{way.speedup:>8.2f}"
     )
 
 
 def _advice(found: Forecast) -> str:
     way = found.advised
     if way.machines < found.measured.machines:
-        return "advice: train on one machine"
+        return f"advice: train on one machine, {way.host}"
     if way is found.chosen:
         return "advice: train as configured"
     return f"advice: exchange with {way.exchange.name}, {way.speedup:.2f} times one machine"
@@ -212,6 +215,7 @@ def _as_json(found: Forecast) -> str:
 def _plain(way: Way) -> dict[str, Any]:
     return {
         "machines": way.machines,
+        "host": way.host,
         "exchange": way.exchange.name,
         "exact": way.exchange.exact,
         "bytes_per_exchange": round(way.exchange.card_bytes),
@@ -222,7 +226,12 @@ def _plain(way: Way) -> dict[str, Any]:
         "computing": way.step.computing,
         "exposed": way.step.exposed,
         "hidden": way.step.hidden,
-        "waiting": way.step.waiting,
+        "waiting": way.waiting,
+        "update_seconds": way.update_seconds,
+        "together": way.course.together,
+        "together_seconds": way.course.together_seconds,
+        "meetings": way.course.meetings,
+        "meeting_seconds": way.course.meeting_seconds,
         "hours": way.hours,
         "money": way.money,
         "speedup": way.speedup,

@@ -99,7 +99,8 @@ def _show(job: Job, found: list[Outlook], options: dict[str, Any]) -> None:
     for outlook in found:
         speed, name = outlook.advised.speedup, outlook.advised.exchange.name
         bar = "█" * max(1, round(BAR * speed / most))
-        print(f"{outlook.nodes:>8}  {bar} {speed:.2f}  {name}")
+        enough = f"; {outlook.fewer} would do" if outlook.fewer else ""
+        print(f"{outlook.nodes:>8}  {bar} {speed:.2f}  {name}{enough}")
     for outlook in found:
         if outlook.exact.warning:
             size = amount_of_bytes(outlook.exact.exchange.card_bytes)
@@ -119,6 +120,7 @@ def _plain(outlook: Outlook) -> dict[str, Any]:
     return {
         "nodes": outlook.nodes,
         "advised": outlook.advised.exchange.name,
+        "advised_nodes": outlook.fewer or outlook.nodes,
         "ways": [
             {
                 "exchange": line.exchange.name,

@@ -85,7 +85,7 @@ class PackedSum(NeverApart):
         if self._beside is not None:
             return self._beside.do(partial(self._in_turn, number, wanted, count))
         underway = self._underway(number, wanted)
-        return underway.work.get_future().then(lambda _: underway.sum()[:count])
+        return underway.work.get_future().then(partial(_arrived, underway, count))
 
     def _wanted(self, gradient: Tensor, number: int, weights: Sequence[Tensor]) -> Tensor:
         """Return the gradient with what was left over, filled up to whole blocks."""
@@ -120,6 +120,12 @@ class PackedSum(NeverApart):
             dropped /= self._scale
         self._left_overs.propose(number, dropped)
         return underway
+
+
+def _arrived(underway: Underway, count: int, future: torch.futures.Future[object]) -> Tensor:
+    """Return the sum of the first `count` numbers, or raise what happened on their way."""
+    future.value()  # what did not arrive would be taken for a gradient otherwise
+    return underway.sum()[:count]
 
 
 def left_overs_in(kept: Kept) -> dict[str, Tensor]:

@@ -41,9 +41,12 @@ def strategy_of(sync: Sync, max_steps: int = 0) -> Strategy:
     return made[sync.strategy]
 
 
-def check_strategy(sync: Sync, size: int) -> None:
-    """Raise a ConfigError if the strategy cannot work with `size` processes."""
-    if sync.strategy == "diloco":
+def check_strategy(sync: Sync, size: int, *, continued: bool = False) -> None:
+    """Raise a ConfigError if the strategy cannot work with `size` processes.
+
+    A run that is continued goes on with one, whatever it was started for.
+    """
+    if sync.strategy == "diloco" and not continued:
         check_company(size)
 
 

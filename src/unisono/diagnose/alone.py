@@ -17,7 +17,6 @@ from unisono.physics.step import Work
 
 BETWEEN_PROCESSES = Link(1e9, 50e-6)  # of one machine, over its loopback
 BYTES_PER_MBIT = 125_000.0
-MOST_LOCAL_STEPS = 100  # of more updates on one's own, a small model is the worse for it
 COMPUTING = ("forward", "backward", "optimizer")
 PER_TOKEN = ("forward", "backward", "data", "copy")
 EACH_UPDATE = ("optimizer", "recording", "other")
@@ -141,8 +140,7 @@ def _link_rate(case: Case) -> float:
 
 
 def _is_another(case: Case, way: Exchange) -> bool:
-    """Return whether an exchange is not the one in use, and leaves the model as good."""
+    """Return whether an exchange is not the one in use."""
     start = case.run.last_starts[0]
     strategy = "ddp" if start.strategy == "all_reduce" else start.strategy
-    in_use = way.strategy == strategy and way.bits == start.bits
-    return not in_use and way.every <= MOST_LOCAL_STEPS
+    return way.strategy != strategy or way.bits != start.bits

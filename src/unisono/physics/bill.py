@@ -43,13 +43,14 @@ def bill_for(
     return Bill(nodes, step, sentences / sentences_per_step, rate, price)
 
 
-def why_not(machines: int, speedup: float, waiting: float) -> str:
+def why_not(machines: int, speedup: float, waiting: float, fewer: int = 1) -> str:
     """Return why not to train on many machines, or "" if nothing speaks against it.
 
-    `speedup` is that over one machine, `waiting` the share of the time for the network.
+    `speedup` is that over so many `fewer`, `waiting` the share of the time for the network.
     """
-    if machines > 1 and speedup <= 1:
-        return f"{machines} machines are slower than one: {speedup:.2f} times its speed"
+    if machines > fewer and speedup <= 1:
+        than, whose = ("one", "its") if fewer == 1 else (str(fewer), "their")
+        return f"{machines} machines are slower than {than}: {speedup:.2f} times {whose} speed"
     if machines > 1 and waiting > MUCH:
         return f"{waiting:.0%} of the time would be spent waiting for the network"
     return ""
@@ -57,7 +58,7 @@ def why_not(machines: int, speedup: float, waiting: float) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """One way to exchange: an update with it, and the share of that which is lost.
+    """One way to exchange: seconds, all told, and the share of a step that is lost.
 
     With some ways the weights of machines go `apart` for a while.
     """
@@ -70,11 +71,13 @@ class Option:
 def least_drastic(options: Sequence[Option]) -> int:
     """Return which of the ways to take: the first that loses next to nothing, or the fastest.
 
-    The exact way comes first. Weights go apart only where that makes updates much shorter.
+    The exact way comes first. One that loses something in every step is better than a later
+    one that is no faster all told. Weights go apart only where that gains much.
     """
     places = range(len(options))
     fastest = min(places, key=lambda place: options[place].seconds)
     best = next((place for place in places if options[place].lost < HIDDEN), fastest)
+    best = next(p for p in places if options[p].seconds <= options[best].seconds)
     staying = [place for place in places if not options[place].apart]
     if not options[best].apart or not staying:
         return best

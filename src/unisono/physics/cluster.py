@@ -8,7 +8,7 @@ from typing import Literal
 from unisono.physics.exchange import Exchange, flat_ring, gathered, packed_bytes
 from unisono.physics.link import Link
 from unisono.physics.measured import Gradient
-from unisono.physics.pipeline import USUAL_BUCKET_MB
+from unisono.physics.pipeline import USUAL_BUCKET_MB, buckets_of
 from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
 from unisono.physics.step import Step, Work, step_of
 
@@ -16,22 +16,29 @@ INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
 # A link that a rare exchange keeps busy all the time is late as soon as anything else is sent.
 BUSY = 0.7
 MOST_FRAGMENTS = 64
+# Of more updates on one's own a small model is the worse for it, however slow the link.
+MOST_LOCAL_STEPS = 100
+NARROW_SUMS = 3  # of a bucket: its vectors, then one factor of its matrices, then the other
 Bits = Literal[4, 8, 16]
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """So many machines, each with so many processes, and the links between and inside."""
+    """So many machines, each with so many processes, and the links between and inside.
+
+    If not all have as many, `workers` are those of the fullest, and `processes` those of all.
+    """
 
     nodes: int
     workers: int
     link: Link
     inside: Link = INSIDE
+    processes: int = 0
 
     @property
     def ranks(self) -> int:
         """Return the number of processes."""
-        return self.nodes * self.workers
+        return self.processes or self.nodes * self.workers
 
     @property
     def parties(self) -> int:
@@ -48,10 +55,10 @@ def exact_exchange(parameters: int, cluster: Cluster) -> Exchange:
     if cluster.nodes == 1:
         # Nothing leaves the machine: the ring is inside.
         return Exchange("ddp", ring_bytes(parameters, cluster.workers))
-    return Exchange("ddp", flat_ring(parameters, cluster.nodes, cluster.workers))
+    return Exchange("ddp", flat_ring(parameters, cluster.nodes, cluster.ranks))
 
 
-def packed_exchange(parameters: int, cluster: Cluster, bits: Bits) -> Exchange:
+def packed_exchange(parameters: int, cluster: Cluster, bits: int) -> Exchange:
     """Return every gradient in fewer bits; what rounding drops is added to the next one."""
     count = gathered(packed_bytes(parameters, bits), cluster.parties)
     inside = _within(parameters, cluster)
@@ -59,10 +66,10 @@ def packed_exchange(parameters: int, cluster: Cluster, bits: Bits) -> Exchange:
 
 
 def rare_exchange(parameters: int, cluster: Cluster, work: Work, bits: Bits = 4) -> Exchange:
-    """Return an exchange behind the computing, after as few updates as hide it."""
+    """Return an exchange behind the computing, after as few updates as hide it, or the most."""
     count = gathered(packed_bytes(parameters, bits), cluster.parties)
     seconds = cluster.link.seconds(count, cluster.parties - 1)
-    every = max(1, math.ceil(seconds / BUSY / work.seconds))
+    every = min(MOST_LOCAL_STEPS, max(1, math.ceil(seconds / BUSY / work.seconds)))
     while not _divides(every):
         every += 1
     return local_exchange(parameters, cluster, every, bits)
@@ -87,6 +94,12 @@ def local_exchange(parameters: int, cluster: Cluster, every: int, bits: int) -> 
     )
 
 
+def narrow_exchange(numbers: int, cluster: Cluster) -> Exchange:
+    """Return PowerSGD's exchange of so many `numbers`, for which each bucket is waited for."""
+    ring = flat_ring(numbers, cluster.nodes, cluster.ranks)
+    return Exchange("powersgd", ring, overlaps=False, exact=False, narrow=True)
+
+
 def _within(parameters: int, cluster: Cluster) -> float:
     """Return what a process passes on for the sum of its machine, and to get that of all."""
     return ring_bytes(parameters, cluster.workers) if cluster.nodes > 1 else 0.0
@@ -107,12 +120,16 @@ def step_on(
     passes between machines, unless there is only one.
     """
     link = cluster.link if cluster.nodes > 1 else cluster.inside
-    hops = 2 * (cluster.ranks - 1) if exchange.exact else cluster.parties - 1
+    ring = exchange.exact or exchange.narrow
+    hops = 2 * (cluster.ranks - 1) if ring else cluster.parties - 1
+    gradient_bytes = parameters * BYTES_PER_FLOAT32
+    if exchange.narrow:
+        hops *= NARROW_SUMS * len(buckets_of(gradient_bytes, bucket_mb))
     return step_of(
         work,
         exchange,
         link,
-        gradient_bytes=parameters * BYTES_PER_FLOAT32,
+        gradient_bytes=gradient_bytes,
         bucket_mb=bucket_mb,
         hops=max(1, hops),
         gradients=gradients,

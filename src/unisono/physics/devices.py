@@ -54,6 +54,12 @@ def device_called(name: str) -> Device:
     plain = name.upper().replace(" ", "").replace("-", "").replace("_", "")
     if plain in DEVICES:
         return DEVICES[plain]
+    if plain == "CPU":
+        raise ConfigError(
+            "no data sheet says what a CPU reaches in training",
+            where="--gpu",
+            fix="give --tflops: 0.05 to 0.1 for each core of a server is usual",
+        )
     raise ConfigError(
         f"no device is called {name}",
         where="--gpu",

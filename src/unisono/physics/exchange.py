@@ -16,7 +16,8 @@ class Exchange:
     computing of the following updates is hidden as long as it ends before the next begins;
     one that `overlaps` hides behind the backward pass of its own update, bucket by bucket.
     `bits` are those of each number. `inside_bytes` are those that each process passes on within
-    its machine, in every update.
+    its machine, in every update. A `narrow` one sends products of matrices, in sums that
+    follow each other.
     """
 
     name: str
@@ -27,10 +28,13 @@ class Exchange:
     exact: bool = True
     bits: int = 32
     inside_bytes: float = 0.0
+    narrow: bool = False
 
     @property
     def strategy(self) -> str:
         """Return what `sync.strategy` calls it."""
+        if self.narrow:
+            return "powersgd"
         return "diloco" if self.behind else "ddp" if self.bits == 32 else "compressed"
 
 
@@ -42,13 +46,13 @@ def packed_bytes(numbers: int, bits: int, block: int = BLOCK) -> float:
     return (numbers * bits + blocks * SCALE_BITS) / 8
 
 
-def flat_ring(numbers: int, nodes: int, workers: int, bits: int = 32) -> float:
-    """Return what a ring over all processes sends through one card.
+def flat_ring(numbers: int, nodes: int, processes: int, bits: int = 32) -> float:
+    """Return what a ring over all `processes` sends through one card.
 
     With the processes of a machine side by side in the ring, one of them has its next
     neighbour on another machine, and everything goes round twice, less one piece.
     """
-    return ring_bytes(numbers, nodes * workers, bits // 8) if nodes > 1 else 0.0
+    return ring_bytes(numbers, processes, bits // 8) if nodes > 1 else 0.0
 
 
 def hierarchical(numbers: int, nodes: int, bits: int = 32) -> float:
@@ -74,10 +78,12 @@ def gathered(payload: float, parties: int) -> float:
     return (parties - 1) * payload
 
 
-def meeting_bytes(numbers: int, nodes: int) -> float:
+def meeting_bytes(numbers: int, nodes: int, *, averages: bool = False) -> float:
     """Return what goes through one card until machines that went apart have the same.
 
     Weights and both moments of the optimizer in 16 bits each; of many machines, weights in 32.
+    Moving `averages`, if there are any, in 32.
     """
     packed = gathered(packed_bytes(numbers, 16), nodes)
-    return min(packed, hierarchical(numbers, nodes)) + 2 * hierarchical(numbers, nodes, 16)
+    weights = min(packed, hierarchical(numbers, nodes))
+    return weights + (2 + averages * 2) * hierarchical(numbers, nodes, 16)

@@ -1,52 +1,39 @@
 """From what the probes found to what a run will take: the physics, fed with measurements."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from unisono.physics.bill import HIDDEN, SECONDS_PER_HOUR, Option, least_drastic, why_not
-from unisono.physics.cluster import Cluster, choices, exact_exchange, local_exchange
-from unisono.physics.exchange import Exchange, meeting_bytes
+from unisono.physics.bill import HIDDEN, Option, least_drastic
+from unisono.physics.cluster import (
+    MOST_LOCAL_STEPS,
+    Cluster,
+    choices,
+    exact_exchange,
+    local_exchange,
+    narrow_exchange,
+)
+from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
 from unisono.physics.measured import Job, Measured
 from unisono.physics.notes import notes_of
-from unisono.physics.pipeline import USUAL_BUCKET_MB
-from unisono.physics.rounds import Round, best_bucket, middle_of, rounds_of, step_in
-from unisono.physics.step import Step, Work
+from unisono.physics.notes_of_run import notes_of_run
+from unisono.physics.rounds import (
+    Round,
+    best_bucket,
+    cluster_of,
+    middle_of,
+    rounds_of,
+    step_in,
+)
+from unisono.physics.step import Work
+from unisono.physics.way import AUTO, Way, way_of
 
-# What the physics leaves out, as a share of a step, besides what the rounds differ by.
-LEFT_OUT = 0.04
-NINETY = 1.645  # standard deviations that hold 90 % of a normal distribution
-SIGMA = 1.4826  # of a normal distribution, in median deviations
-AUTO, NOT_OVERLAPPED, RARE = "auto", "all_reduce", "diloco"  # as `sync.strategy` calls them
+# As `sync.strategy` calls them:
+NOT_OVERLAPPED, RARE, NARROW = "all_reduce", "diloco", "powersgd"
 WORTH_A_NOTE = 0.03
 FREE_TOLL = 2.5e-9  # seconds of a processor for each byte that it sends over a fast network
 WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A number and where it lies nine times out of ten."""
-
-    low: float
-    middle: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to run the job: on so many machines, with this exchange."""
-
-    machines: int
-    exchange: Exchange
-    step: Step
-    seconds: Interval
-    hours: float
-    money: float
-    speedup: float
-    bucket_mb: float = USUAL_BUCKET_MB
-    stop: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,11 +62,10 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
     link = Link(median(one.link.bytes_per_second for one in rounds), rounds[0].link.latency)
     # An exchange has to be over when the next begins, also when an update was a short one.
     quickest = min((one.work for one in rounds), key=lambda work: work.seconds)
-    cluster = Cluster(measured.machines, measured.workers, link)
-    size = measured.job.parameters
-    alone = _way(measured, rounds, 1, exact_exchange(size, cluster.alone()), price)
+    cluster = cluster_of(measured, link)
+    alone = _fastest_alone(measured, rounds, price)
     ways = [
-        _way(measured, rounds, cluster.nodes, exchange, price, alone)
+        way_of(measured, rounds, exchange, price, alone)
         for exchange in _exchanges(measured, cluster, quickest)
     ]
     ways[-1] = _rarer(measured, rounds, cluster, ways, alone, price)
@@ -94,8 +80,22 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
         alone=alone,
         chosen=chosen,
         advised=_advised(ways, rounds, alone),
-        notes=(*notes_of(measured), *_about_buckets(measured, rounds, chosen)),
+        notes=(
+            *notes_of(measured),
+            *notes_of_run(measured, chosen),
+            *_about_buckets(measured, rounds, chosen),
+        ),
     )
+
+
+def _fastest_alone(measured: Measured, rounds: Sequence[Round], price: float) -> Way:
+    """Return the machine that is the fastest by itself: the others may be of another make."""
+    ways = []
+    for number in range(measured.machines):
+        cluster = cluster_of(measured, rounds[0].link, number)
+        exchange = exact_exchange(measured.job.parameters, cluster)
+        ways.append(way_of(measured, rounds, exchange, price, machine=number))
+    return min(ways, key=lambda way: way.update_seconds)
 
 
 def _exchanges(measured: Measured, cluster: Cluster, work: Work) -> list[Exchange]:
@@ -103,75 +103,24 @@ def _exchanges(measured: Measured, cluster: Cluster, work: Work) -> list[Exchang
     exact, *others = choices(job.parameters, cluster, work)
     if job.strategy == NOT_OVERLAPPED:
         exact = replace(exact, name=NOT_OVERLAPPED, overlaps=False)
+    if job.strategy == NARROW and cluster.nodes > 1:
+        others.insert(-1, narrow_exchange(job.narrow_numbers, cluster))
     if job.strategy == RARE and cluster.nodes > 1:
         asked = local_exchange(job.parameters, cluster, job.local_steps, job.bits)
         others += [asked] if asked not in others else []
     return [exact, *others]
 
 
-def _bucket_for(
-    measured: Measured, rounds: Sequence[Round], machines: int, exchange: Exchange
-) -> float:
-    """Return the size of buckets: as it is set, or with "auto" the best, or the usual."""
-    if measured.job.bucket_mb or measured.job.strategy != AUTO:
-        return measured.job.bucket_mb or USUAL_BUCKET_MB
-    return best_bucket(measured, rounds, machines, exchange)
-
-
 def _about_buckets(measured: Measured, rounds: Sequence[Round], chosen: Way) -> list[str]:
     """Return that other buckets would do better, unless somebody wants these."""
     if measured.job.bucket_mb or measured.job.strategy == AUTO or chosen.machines == 1:
         return []
-    better = best_bucket(measured, rounds, chosen.machines, chosen.exchange)
-    steps = [step_in(measured, one, chosen.machines, chosen.exchange, better) for one in rounds]
+    better = best_bucket(measured, rounds, chosen.exchange)
+    steps = [step_in(measured, one, chosen.exchange, better) for one in rounds]
     gain = 1 - median(step.seconds for step in steps) / chosen.seconds.middle
     if gain < WORTH_A_NOTE:
         return []
     return [f"with `sync.bucket_mb = {better:g}` a step would be {gain:.0%} shorter"]
-
-
-def _way(
-    measured: Measured,
-    rounds: Sequence[Round],
-    machines: int,
-    exchange: Exchange,
-    price: float,
-    alone: Way | None = None,
-) -> Way:
-    """Return one way, compared with one machine `alone`."""
-    bucket_mb = _bucket_for(measured, rounds, machines, exchange)
-    steps = [step_in(measured, one, machines, exchange, bucket_mb) for one in rounds]
-    step = sorted(steps, key=lambda one: one.seconds)[len(steps) // 2]
-    seconds = _run_seconds(measured, machines, step.seconds)
-    if exchange.behind:
-        seconds += _meeting_seconds(measured, rounds)
-    hours = seconds / SECONDS_PER_HOUR
-    speedup = alone.step.seconds / step.seconds if alone else 1.0
-    return Way(
-        machines=machines,
-        exchange=exchange,
-        step=step,
-        seconds=_interval([one.seconds for one in steps]),
-        hours=hours,
-        money=hours * machines * price,
-        speedup=speedup,
-        bucket_mb=bucket_mb,
-        stop=why_not(machines, speedup, step.waiting),
-    )
-
-
-def _run_seconds(measured: Measured, machines: int, step: float) -> float:
-    job = measured.job
-    evaluations = job.evaluations * measured.evaluation_seconds * measured.machines / machines
-    return job.updates * step + evaluations + job.checkpoints * measured.checkpoint_seconds
-
-
-def _meeting_seconds(measured: Measured, rounds: Sequence[Round]) -> float:
-    """Return how long a run waits in all until machines that went apart have the same."""
-    job, link = measured.job, middle_of(rounds).link
-    each = link.seconds(meeting_bytes(job.parameters, measured.machines))
-    same = job.evaluations == job.checkpoints  # then they are at the same updates
-    return (job.evaluations + (0 if same else job.checkpoints)) * each
 
 
 def _is_configured(way: Way, job: Job) -> bool:
@@ -206,10 +155,11 @@ def _rarer(
     if job.strategy == RARE or not way.exchange.behind:
         return way
     while _losses([*ways, way], rounds)[-1] >= HIDDEN:
-        twice = local_exchange(
-            job.parameters, cluster, 2 * way.exchange.every, way.exchange.bits
-        )
-        rarer = _way(measured, rounds, cluster.nodes, twice, price, alone)
+        every, bits = 2 * way.exchange.every, way.exchange.bits
+        if every > MOST_LOCAL_STEPS:
+            break
+        twice = local_exchange(job.parameters, cluster, every, bits)
+        rarer = way_of(measured, rounds, twice, price, alone)
         if rarer.step.seconds > (1 - WORTH_A_STEP) * way.step.seconds:
             break
         way = rarer
@@ -230,14 +180,7 @@ def _losses(ways: Sequence[Way], rounds: Sequence[Round]) -> list[float]:
 
 def _least_drastic(ways: Sequence[Way], rounds: Sequence[Round]) -> Way:
     options = [
-        Option(way.step.seconds, lost, way.exchange.behind)
+        Option(way.update_seconds, lost, way.exchange.behind)
         for way, lost in zip(ways, _losses(ways, rounds), strict=True)
     ]
     return ways[least_drastic(options)]
-
-
-def _interval(values: Sequence[float]) -> Interval:
-    middle = median(values)
-    spread = SIGMA * median(abs(value - middle) for value in values)
-    half = math.hypot(LEFT_OUT * middle, NINETY * spread * math.sqrt(1 + 1 / len(values)))
-    return Interval(max(0.0, middle - half), middle, middle + half)

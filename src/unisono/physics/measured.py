@@ -2,6 +2,8 @@
 
 import msgspec
 
+from unisono.physics.machines import machines_of
+
 
 class Update(msgspec.Struct, frozen=True):
     """Seconds of one update on one process, with no gradients exchanged.
@@ -77,21 +79,37 @@ class Job(msgspec.Struct, frozen=True):
 
     `updates` is 0 if nothing limits the run by number. `tail` is the share of the backward
     pass during which gradients become final: that of the last micro-batch. `bucket_mb` is 0
-    if it is not set.
+    if it is not set. Where machines go apart, they do so after `warmup_steps` and until
+    `closing_steps` before the end. `averages` says whether weights have moving averages.
+    `narrow_numbers` are those that PowerSGD sends of a gradient.
     """
 
     parameters: int
     tokens_per_update: float
     sentences_per_update: float
     updates: int
-    evaluations: int
-    checkpoints: int
+    evaluation_every: int = 0
+    checkpoint_every: int = 0
     tail: float = 1.0
     bucket_mb: float = 0.0
     strategy: str = "ddp"
     bits: int = 32
     local_steps: int = 1
+    warmup_steps: int = 0
+    closing_steps: int = 0
+    averages: bool = False
+    narrow_numbers: int = 0
     gradients: tuple[Gradient, ...] = ()
+
+    @property
+    def evaluations(self) -> int:
+        """Return how many there will be; one is at the end."""
+        return -(-self.updates // self.evaluation_every) if self.evaluation_every else 0
+
+    @property
+    def checkpoints(self) -> int:
+        """Return how many there will be; one is at the end."""
+        return -(-self.updates // self.checkpoint_every) if self.checkpoint_every else 0
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -117,17 +135,23 @@ class Measured(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
     @property
+    def members(self) -> list[list[int]]:
+        """Return the ranks of each machine."""
+        hosts = [process.host for process in self.processes]
+        return machines_of(hosts, [process.local_rank for process in self.processes])
+
+    @property
     def machines(self) -> int:
         """Return how many machines there are."""
-        return sum(process.local_rank == 0 for process in self.processes)
+        return len(self.members)
 
     @property
     def workers(self) -> int:
         """Return how many processes the fullest machine has."""
-        return max(process.local_rank for process in self.processes) + 1
+        return max(map(len, self.members))
 
     def machine(self, number: int) -> str:
         """Return the name of a machine; equal names are told apart by their number."""
-        hosts = [process.host for process in self.processes if process.local_rank == 0]
+        hosts = [self.processes[ranks[0]].host for ranks in self.members]
         twice = hosts.count(hosts[number]) > 1
         return f"{hosts[number]} ({number})" if twice else hosts[number]

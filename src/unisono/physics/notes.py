@@ -12,7 +12,7 @@ SLOWER = 1.15  # a machine that takes this much longer than the fastest
 
 def notes_of(measured: Measured) -> list[str]:
     """Return what a person should know besides the figures."""
-    return [*_about_links(measured), *_about_machines(measured)]
+    return [*_about_links(measured), *_about_speed(measured), *_about_machines(measured)]
 
 
 def _about_links(measured: Measured) -> list[str]:
@@ -34,16 +34,34 @@ def _about_links(measured: Measured) -> list[str]:
     return notes
 
 
+def _about_speed(measured: Measured) -> list[str]:
+    """Return which machines take long for their share, and which processes on a machine."""
+    times = [median(computing_of(u) for u in p.updates) for p in measured.processes]
+    members = measured.members
+    # A machine is ready when the last of its processes is.
+    each = [max(times[rank] for rank in ranks) for ranks in members]
+    best = min(range(len(each)), key=lambda number: each[number])
+    notes = [
+        f"machines are not equally fast: {measured.machine(number)} takes "
+        f"{seconds / each[best]:.2f} times as long for its share as {measured.machine(best)}, "
+        "and all wait for it in every update"
+        for number, seconds in enumerate(each)
+        if seconds > SLOWER * each[best]
+    ]
+    for number, ranks in enumerate(members):
+        fastest = min(times[rank] for rank in ranks)
+        notes += [
+            f"rank {rank} takes {times[rank] / fastest:.2f} times as long as the fastest "
+            f"process of {measured.machine(number)}"
+            for rank in ranks
+            if times[rank] > SLOWER * fastest
+        ]
+    return notes
+
+
 def _about_machines(measured: Measured) -> list[str]:
     notes = []
-    times = {p.rank: median(computing_of(u) for u in p.updates) for p in measured.processes}
-    fastest = min(times.values())
     for process in measured.processes:
-        if times[process.rank] > SLOWER * fastest:
-            notes.append(
-                f"rank {process.rank} on {process.host} takes "
-                f"{times[process.rank] / fastest:.2f} times as long as the fastest"
-            )
         shared = measured.workers if process.device == "cpu" else 1
         used = process.peak_bytes * shared / process.memory_bytes
         if used > FULL:

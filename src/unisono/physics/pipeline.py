@@ -11,20 +11,17 @@ from unisono.physics.link import Link
 from unisono.physics.measured import Gradient
 
 USUAL_BUCKET_MB = 25.0  # torch's own
-FIRST_BUCKET = 1 << 20  # torch's first bucket is small, so that sending starts early
 MEGABYTE = 1 << 20
 
 
 def buckets_of(gradient_bytes: int, bucket_mb: float) -> list[int]:
-    """Return the sizes of the buckets in the order in which they become ready."""
+    """Return the sizes of the buckets in the order in which they become ready.
+
+    torch makes the first one small only if it is left the choice of all.
+    """
     limit = max(1, int(bucket_mb * MEGABYTE))
-    sizes: list[int] = []
-    left = gradient_bytes
-    while left > 0:
-        size = min(left, min(FIRST_BUCKET, limit) if not sizes else limit)
-        sizes.append(size)
-        left -= size
-    return sizes
+    whole, rest = divmod(gradient_bytes, limit)
+    return [limit] * whole + [rest] * (rest > 0)
 
 
 def ready_times(sizes: Sequence[int], backward: float) -> list[float]:
@@ -50,8 +47,7 @@ def filled(
     size = 0
     for number, gradient in enumerate(gradients, start=1):
         size += gradient.bytes
-        full = size >= (min(FIRST_BUCKET, limit) if not sizes else limit)
-        if full or number == len(gradients):
+        if size >= limit or number == len(gradients):
             sizes.append(size)
             times.append(backward * gradient.ready)
             size = 0

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from unisono.physics.cluster import Cluster, step_on
+from unisono.physics.cluster import INSIDE, Cluster, step_on
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
-from unisono.physics.measured import Measured, Process, computing_of
+from unisono.physics.measured import Measured, Process, Update, computing_of
 from unisono.physics.pipeline import USUAL_BUCKET_MB
 from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
 from unisono.physics.step import Step, Work
@@ -17,11 +17,16 @@ AS_GOOD = 0.005  # of a step: the larger of two buckets has fewer messages to go
 
 @dataclass(frozen=True)
 class Round:
-    """One turn of the probes: the work of the slowest process, and the link as it was."""
+    """One turn of the probes: the work of the slowest process, and the link as it was.
+
+    `machines` has that of the slowest process of each machine. `toll` are seconds of the
+    processor for each byte on the wire, if it also computes.
+    """
 
     work: Work
     link: Link
-    toll: float  # seconds of the processor for each byte on the wire, if it also computes
+    toll: float
+    machines: tuple[Work, ...]
 
 
 def rounds_of(measured: Measured) -> list[Round]:
@@ -32,14 +37,9 @@ def rounds_of(measured: Measured) -> list[Round]:
 
 
 def _round(measured: Measured, processes: Sequence[Process], number: int) -> Round:
-    slowest = max((p.updates[number] for p in processes), key=computing_of)
-    work = Work(
-        slowest.forward,
-        slowest.backward,
-        slowest.optimizer,
-        slowest.other,
-        tail=measured.job.tail,
-    )
+    updates = [process.updates[number] for process in processes]
+    tail = measured.job.tail
+    machines = [_slowest([updates[rank] for rank in ranks], tail) for ranks in measured.members]
     sums = [p.sums[number] for p in processes]
     ranks = len(processes)
     hops = max(1, 2 * (ranks - 1))
@@ -49,7 +49,13 @@ def _round(measured: Measured, processes: Sequence[Process], number: int) -> Rou
     link = Link(max(1.0, count / seconds), measured.latency / hops)
     busy = max(one.processor_seconds for one in sums) / max(1, count)
     computes = all(process.device == "cpu" for process in processes)
-    return Round(work, link, busy if computes and ranks > 1 else 0.0)
+    toll = busy if computes and ranks > 1 else 0.0
+    return Round(_slowest(updates, tail), link, toll, tuple(machines))
+
+
+def _slowest(updates: Sequence[Update], tail: float) -> Work:
+    one = max(updates, key=computing_of)
+    return Work(one.forward, one.backward, one.optimizer, one.other, tail=tail)
 
 
 def middle_of(rounds: Sequence[Round]) -> Round:
@@ -58,36 +64,43 @@ def middle_of(rounds: Sequence[Round]) -> Round:
 
 
 def best_bucket(
-    measured: Measured, rounds: Sequence[Round], machines: int, exchange: Exchange
+    measured: Measured,
+    rounds: Sequence[Round],
+    exchange: Exchange,
+    machine: int | None = None,
 ) -> float:
     """Return the largest bucket with which a step is about as short as with any other.
 
     The last one is what a step waits for, so it should be small; but each costs its latency.
     """
     one = middle_of(rounds)
-    times = {mb: step_in(measured, one, machines, exchange, mb).seconds for mb in BUCKETS_MB}
+    times = {mb: step_in(measured, one, exchange, mb, machine).seconds for mb in BUCKETS_MB}
     shortest = min(times.values())
     return max(mb for mb, seconds in times.items() if seconds <= (1 + AS_GOOD) * shortest)
 
 
+def cluster_of(measured: Measured, link: Link, machine: int | None = None) -> Cluster:
+    """Return all machines of the probes, or the one with this number."""
+    members = measured.members
+    inside = link if len(members) == 1 else INSIDE  # on one machine it is what was measured
+    taken = members if machine is None else [members[machine]]
+    count = [len(ranks) for ranks in taken]
+    return Cluster(len(taken), max(count), link, inside, sum(count))
+
+
 def step_in(
-    measured: Measured, one: Round, machines: int, exchange: Exchange, bucket_mb: float
+    measured: Measured,
+    one: Round,
+    exchange: Exchange,
+    bucket_mb: float,
+    machine: int | None = None,
 ) -> Step:
-    """Return an update of the job on so many of the machines, as it was in one round."""
-    more = measured.machines / machines
-    work = replace(
-        one.work,
-        forward=one.work.forward * more,
-        backward=one.work.backward * more,
-        tail=one.work.tail / more,
-    )
+    """Return an update of the job as it was in one round: on all machines, or on one alone."""
+    work = one.work if machine is None else _alone(measured, one, machine)
     if exchange.card_bytes:
         work = _taxed(work, _toll(measured, one, exchange))
-    cluster = Cluster(machines, measured.workers, one.link)
-    if measured.machines == 1:
-        cluster = replace(cluster, inside=one.link)  # it is what was measured
     return step_on(
-        cluster,
+        cluster_of(measured, one.link, machine),
         work,
         exchange,
         measured.job.parameters,
@@ -96,11 +109,27 @@ def step_in(
     )
 
 
+def _alone(measured: Measured, one: Round, machine: int) -> Work:
+    """Return the work of each process of a machine that has the shares of all."""
+    work, more = one.machines[machine], shares_alone(measured, machine)
+    return replace(
+        work,
+        forward=work.forward * more,
+        backward=work.backward * more,
+        tail=work.tail / more,
+    )
+
+
+def shares_alone(measured: Measured, machine: int) -> float:
+    """Return how many of today's shares a process has if its machine is alone."""
+    return len(measured.processes) / len(measured.members[machine])
+
+
 def _toll(measured: Measured, one: Round, exchange: Exchange) -> float:
     """Return the seconds an update takes of the processor for its exchange, if it computes."""
     if not one.toll:
         return 0.0
-    parties = Cluster(measured.machines, measured.workers, one.link).parties
+    parties = cluster_of(measured, one.link).parties
     packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
     # One is unpacked right away, to see what rounding dropped.
     each = packing.pack + (parties + 1) * packing.unpack if packing else 0.0

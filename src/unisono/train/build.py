@@ -8,6 +8,7 @@ import torch
 from unisono.batching.respelling import Respelling, respelling_for
 from unisono.batching.stream import Stream
 from unisono.comm.all_reduce import AllReduce
+from unisono.comm.ddp import Ddp
 from unisono.comm.protocol import Comm, Strategy
 from unisono.comm.strategies import strategy_of
 from unisono.config.settings import Settings
@@ -73,9 +74,12 @@ def build_session(
 
 def strategy_for(settings: Settings, comm: Comm) -> Strategy:
     """Return how the processes of `comm` come to agree."""
-    # Compiled layers are for one thread: torch keeps one record of what it has compiled.
-    alone = comm.world.size == 1 and settings.train.compile
-    return AllReduce() if alone else strategy_of(settings.sync, settings.train.max_steps)
+    if comm.world.size == 1 and settings.train.compile:
+        # Compiled layers are for one thread: torch keeps one record of what it has compiled.
+        return AllReduce()
+    if comm.world.size == 1 and settings.sync.strategy == "diloco":
+        return Ddp()  # the others are lost: there is nobody to go apart from
+    return strategy_of(settings.sync, settings.train.max_steps)
 
 
 def _fresh_model(settings: Settings, corpus: Corpus) -> TransformerModel:

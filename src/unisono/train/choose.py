@@ -11,8 +11,9 @@ from unisono.comm.waiting import Tell
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
 from unisono.errors import DataError
-from unisono.physics.forecast import AUTO, Forecast, Way, forecast
+from unisono.physics.forecast import Forecast, forecast
 from unisono.physics.pipeline import USUAL_BUCKET_MB
+from unisono.physics.way import AUTO, Way
 from unisono.records.events import how_often
 from unisono.records.layout import RunDirectory
 from unisono.train.rehearsal import rehearse
@@ -36,25 +37,29 @@ class Choice(msgspec.Struct, frozen=True):
     reason: str
     every: int = 1
     bucket_mb: float = USUAL_BUCKET_MB
+    machines: int = 0  # it was chosen for; 0 is not known
     format: int = 1
 
 
 def settle(
-    comm: Comm, settings: Settings, corpus: Corpus, tell: Tell
+    comm: Comm, settings: Settings, corpus: Corpus, tell: Tell, seconds: float = SECONDS
 ) -> tuple[Settings, Choice | None]:
-    """Return the settings with a strategy in place of "auto", and what was chosen and why."""
+    """Return the settings with a strategy in place of "auto", and what was chosen and why.
+
+    What an earlier session chose stays. Where that does not fit the machines of this one, the
+    reason says so.
+    """
     if settings.sync.strategy != AUTO:
         return settings, None
-    exact = _with(settings, Choice("ddp", 32, ""))
     machines = sum(row[0] == 0 for row in comm.gather([comm.world.local_rank]))
-    if machines == 1:
-        return exact, None  # nothing leaves the machine
     told = comm.gather_bytes(all_or_none(comm, lambda: _recorded(comm, settings)))[0]
-    if told:
-        choice = msgspec.json.decode(told, type=Choice)
-        return _with(settings, choice), choice
+    before = msgspec.json.decode(told, type=Choice) if told else None
+    if machines == 1:
+        return _with(settings, Choice("ddp", 32, "")), _on_one_machine(before)
+    if before is not None:
+        return _with(settings, before), _still(before, machines)
     tell("measuring computing and network, to choose how to exchange gradients")
-    found = forecast(rehearse(comm, settings, corpus, SECONDS, whole=False))
+    found = forecast(rehearse(comm, settings, corpus, seconds, whole=False))
     for note in found.notes if comm.world.leads else ():
         tell(note)
     told = comm.gather_bytes(msgspec.json.encode(choose(found)))[0]
@@ -63,26 +68,51 @@ def settle(
     return _with(settings, choice), choice
 
 
+def _on_one_machine(before: Choice | None) -> Choice | None:
+    """Return that a run which spared the network has none to spare now, if it did."""
+    if before is None or before.strategy == "ddp":
+        return None
+    reason = (
+        "all processes are on one machine now, where nothing has to be spared: updates are "
+        "exact here. On several machines the run goes on with "
+        f"{before.strategy} in {before.bits} bits"
+    )
+    return Choice("ddp", 32, reason, bucket_mb=0.0, machines=1)
+
+
+def _still(before: Choice, machines: int) -> Choice:
+    """Return what was chosen, with a word if it was for another number of machines."""
+    if before.machines in (0, machines):
+        return before
+    reason = (
+        f"{before.reason}; chosen for {before.machines} machines, and kept on {machines}: "
+        "`unisono check` says what suits these, `sync.strategy` sets it"
+    )
+    return msgspec.structs.replace(before, reason=reason)
+
+
 def choose(found: Forecast) -> Choice:
     """Return what the forecast for "auto" came to, and why."""
     exact, way = found.ways[0], found.chosen
     exchange, reason = way.exchange, f"{_would(exact)} with exact gradients"
     if exchange.behind:
         packed = [one for one in found.ways if one.exchange.strategy == "compressed"]
-        best = min(packed, key=lambda one: one.step.seconds)
+        best = min(packed, key=lambda one: one.update_seconds)
         reason += f", {_would(best)} with {best.exchange.name} ones"
-        reason += f", {way.step.waiting:.0%} like this"
+        reason += f", {way.waiting:.0%} like this"
     elif exchange != exact.exchange:
         reason += f", {_would(way)} with {exchange.name} ones"
     price = PRICES[exchange.strategy]
     reason += f"; {price.format(bits=exchange.bits, often=how_often(exchange.every))}"
     if way.speedup <= 1:
         reason += "; one machine alone would be faster"
-    return Choice(exchange.strategy, exchange.bits, reason, exchange.every, way.bucket_mb)
+    return Choice(
+        exchange.strategy, exchange.bits, reason, exchange.every, way.bucket_mb, way.machines
+    )
 
 
 def _would(way: Way) -> str:
-    return f"{way.step.waiting:.0%} of a step would be waiting for the network"
+    return f"{way.waiting:.0%} of the time would be waiting for the network"
 
 
 def _with(settings: Settings, choice: Choice) -> Settings:

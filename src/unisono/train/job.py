@@ -12,7 +12,7 @@ import torch
 from unisono.batching.collate import nothing_to_learn
 from unisono.bundle.writer import write_bundle
 from unisono.comm.protocol import Comm
-from unisono.comm.strategies import check_strategy, idle_strategy
+from unisono.comm.strategies import idle_strategy
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
@@ -23,23 +23,16 @@ from unisono.records.environment import describe_environment
 from unisono.records.events import AnyEvent, Chose, Ended, Started, StepTaken, Tested, Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.recorder import Recorder
-from unisono.train.build import (
-    build_session,
-    compiling_of,
-    device_of,
-    precision_of,
-    respelling_of,
-    strategy_for,
-)
+from unisono.train.build import build_session, device_of, strategy_for
 from unisono.train.choose import Choice, settle
 from unisono.train.claim import Claim, claim
-from unisono.train.compiling import check_compiler
 from unisono.train.joined import joined
 from unisono.train.keeper import Found
 from unisono.train.loop import Session, train
 from unisono.train.memory import keep_freed_memory
 from unisono.train.mixture import mixture
-from unisono.train.precision import check_precision, set_tf32
+from unisono.train.possible import check_possible
+from unisono.train.precision import set_tf32
 from unisono.train.progress import Progress
 from unisono.train.sameness import same_everywhere
 from unisono.train.sampling import sampling
@@ -74,10 +67,7 @@ def run_with(
         comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
     )
     same_everywhere(comm, settings, corpus)
-    all_or_none(comm, lambda: check_strategy(settings.sync, comm.world.size))
-    all_or_none(comm, lambda: check_precision(precision_of(settings, comm)))
-    all_or_none(comm, lambda: check_compiler(compiling_of(settings), comm.world.device))
-    all_or_none(comm, lambda: respelling_of(settings, corpus))  # refused here, if at all
+    check_possible(comm, settings, corpus)
     set_tf32(settings.train.tf32, comm.world.device)
     keep_freed_memory()
     claimed = all_or_none(comm, lambda: _claim(settings, corpus, comm))

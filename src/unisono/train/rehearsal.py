@@ -2,7 +2,7 @@
 
 Computing and link are measured in turns, because machines that others use as well are not
 equally fast all the time. No gradients are exchanged, nothing is left on the disk, and in the
-end every process knows everything.
+end every process knows everything, and the same: all come to one forecast and one exit code.
 """
 
 import os
@@ -27,13 +27,17 @@ from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
 from unisono.models.transformer import TransformerModel
+from unisono.physics.exchange import narrowed
 from unisono.physics.measured import Gradient, Job, Measured, OneWay, Process, Sum, Update
+from unisono.physics.way import AUTO
 from unisono.records.events import Saved
 from unisono.train.build import build_session
 from unisono.train.claim import check_made_as_told
 from unisono.train.joined import joined
 from unisono.train.loop import Session
 from unisono.train.memory import keep_freed_memory
+from unisono.train.possible import check_possible
+from unisono.train.precision import set_tf32
 from unisono.train.progress import Progress
 from unisono.train.sameness import same_everywhere
 from unisono.train.signals import Signals
@@ -43,6 +47,8 @@ SECONDS = 35.0
 PATIENCE_SECONDS = 60.0
 FEWEST_ROUNDS = 4
 WARM_UPS = 2
+# Where rounds take so long that the fewest do not fit into the time, two are enough.
+LATE_SECONDS, FEWEST_IF_LATE = 15.0, 2
 SUM_SECONDS = 0.8
 FIRST_SUM_BYTES = 1 << 20
 STREAM_SHARE = 0.15  # of the time, for a steady stream that shows whether a rate lasts
@@ -58,7 +64,9 @@ def run_rehearsal(
             comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
         )
         same_everywhere(comm, settings, corpus)
+        check_possible(comm, settings, corpus)
         all_or_none(comm, lambda: check_made_as_told(settings, corpus))
+        set_tf32(settings.train.tf32, comm.world.device)
         return rehearse(comm, settings, corpus, seconds, tell), comm.world
 
 
@@ -95,7 +103,7 @@ def rehearse(
             job = _job(settings, session, trial, model, gradients)
         mine = _process(settings, comm, updates, sums)
     told = comm.gather_bytes(msgspec.json.encode(mine))
-    return Measured(
+    measured = Measured(
         job=job,
         processes=tuple(msgspec.json.decode(row, type=Process) for row in told),
         pairs=tuple(pairs),
@@ -110,6 +118,9 @@ def rehearse(
         checkpoint_bytes=beside.checkpoint_bytes,
         seconds=time.perf_counter() - began,
     )
+    # Shares and clocks differ: what follows from them must not differ from process to process.
+    first = comm.gather_bytes(msgspec.json.encode(measured) if comm.world.leads else b"")[0]
+    return msgspec.json.decode(first, type=Measured)
 
 
 @dataclass(frozen=True)
@@ -178,9 +189,11 @@ def _turns(
         slowest = _worst(comm, sums[-1].seconds)
         size = int(min(most, max(FLOAT, size * SUM_SECONDS / max(slowest, 1e-6))))
         enough = number >= WARM_UPS + FEWEST_ROUNDS
-        if enough and comm.any(time.perf_counter() > until):
+        limit = until if enough else until + LATE_SECONDS
+        if number >= FEWEST_IF_LATE and comm.any(time.perf_counter() > limit):
             break
-    return updates[WARM_UPS:], sums[WARM_UPS:]
+    first = min(WARM_UPS, len(updates) - FEWEST_IF_LATE)
+    return updates[first:], sums[first:]
 
 
 def _job(
@@ -190,24 +203,36 @@ def _job(
     model: TransformerModel,
     gradients: list[Gradient],
 ) -> Job:
-    limits = settings.train
+    limits, sync = settings.train, settings.sync
     epochs = limits.max_epochs * session.stream.updates_in(1)
     updates = min((n for n in (limits.max_steps, epochs) if n), default=0)
+    # The closing updates are those before `max_steps`, whatever ends the run before.
+    closing = sync.closing_steps if sync.closing_steps < limits.max_steps else 0
     count = len(trial.tokens)
     return Job(
         parameters=sum(weight.numel() for weight in model.parameters()),
         tokens_per_update=sum(trial.tokens) / count,
         sentences_per_update=sum(trial.sentences) / count,
         updates=updates,
-        evaluations=-(-updates // settings.validation.every_steps),
-        checkpoints=-(-updates // settings.checkpoint.every_steps),
+        evaluation_every=settings.validation.every_steps,
+        checkpoint_every=settings.checkpoint.every_steps,
         tail=count / sum(trial.batches),
-        bucket_mb=settings.sync.bucket_mb,
-        strategy=settings.sync.strategy,
-        bits=settings.sync.bits,
-        local_steps=settings.sync.local_steps,
+        bucket_mb=sync.bucket_mb,
+        strategy=sync.strategy,
+        bits=sync.bits,
+        local_steps=sync.local_steps,
+        warmup_steps=0 if sync.strategy == AUTO else sync.warmup_steps,
+        closing_steps=max(0, closing - (limits.max_steps - updates)),
+        averages=limits.average > 0,
+        narrow_numbers=_narrow_numbers(model, sync.low_rank),
         gradients=tuple(gradients),
     )
+
+
+def _narrow_numbers(model: TransformerModel, rank: int) -> int:
+    """Return how many numbers PowerSGD sends of a gradient."""
+    shapes = [weight.shape for weight in model.parameters() if weight.requires_grad]
+    return sum(narrowed(*s, rank) if len(s) == 2 else s.numel() for s in shapes)
 
 
 def _process(settings: Settings, comm: Comm, updates: list[Update], sums: list[Sum]) -> Process:
