@@ -2,6 +2,7 @@ import multiprocessing
 import os
 import signal
 import time
+from functools import partial
 from multiprocessing.context import ForkProcess, SpawnProcess
 
 import pytest
@@ -29,6 +30,16 @@ def square(number):
     return number * number, os.getpid()
 
 
+def square_among(directory, count, number):
+    """As `square`; the first item waits until so many processes have begun with one."""
+    (directory / str(os.getpid())).touch()
+    deadline = time.monotonic() + 60
+    while number == 0 and len(list(directory.iterdir())) < count:
+        assert time.monotonic() < deadline, "nobody else works"
+        time.sleep(0.01)
+    return square(number)
+
+
 def fail_at_five(number):
     if number == 5:
         raise DataError("five", where="at 5", fix="leave it out")
@@ -46,8 +57,9 @@ def sleep_long(number):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_results_come_in_the_order_of_the_items(workers, start):
-    with working(square, workers, start) as workforce:
+def test_results_come_in_the_order_of_the_items(workers, start, tmp_path):
+    task = partial(square_among, tmp_path, workers)
+    with working(task, workers, start) as workforce:
         assert workforce.count == max(1, workers)
         results = list(workforce.results(range(40)))
     assert [result for result, _ in results] == [number * number for number in range(40)]

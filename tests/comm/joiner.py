@@ -1,8 +1,9 @@
 """A process that joins as its variables say, tells what it sees, and leaves.
 
 SKEW is by how many seconds its clock is ahead, START how long it waits, INTERFACE the setting.
-With LISTENERS it also prints who listens on this machine while all are in. With DEATHS it
-kills itself when all are in, unless torchrun has started it more often than that.
+With GO it says that it is ready, and joins when it is told to. With LISTENERS it also prints
+who listens on this machine while all are in. With DEATHS it kills itself when all are in,
+unless torchrun has started it more often than that.
 """
 
 import json
@@ -25,6 +26,9 @@ def listeners():
 def main():
     right, skew = time.time, float(os.environ.get("SKEW", "0"))
     time.time = lambda: right() + skew
+    if os.environ.get("GO"):
+        print("ready", flush=True)
+        sys.stdin.readline()
     try:
         comm = join(
             "cpu",

@@ -38,10 +38,22 @@ def start_here(changes):
     return subprocess.Popen(
         JOINER,
         env={**os.environ, **changes},
+        stdin=subprocess.PIPE if "GO" in changes else None,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def start_together(changes):
+    """Start joiners on this machine; none joins before all of them could."""
+    joiners = [start_here({**one, "GO": "1"}) for one in changes]
+    for joiner in joiners:
+        assert joiner.stdout.readline() == "ready\n"
+    for joiner in joiners:
+        joiner.stdin.write("go\n")
+        joiner.stdin.flush()
+    return joiners
 
 
 def start_on(lab, node, changes):

@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from joining import ends_of, start_here, variables
+from joining import ends_of, start_here, start_together, variables
 
 from support.ranks import free_port
 from unisono.units import duration
@@ -19,7 +19,7 @@ def at(port, rank, size=2, **further):
 def test_who_is_missing_is_told_and_after_a_while_an_error():
     # Process 0 holds the store: whoever is in it when that leaves says so instead.
     port, waits = free_port(), {0: 9, 2: 5}
-    joiners = [start_here(at(port, rank, 4, START=wait)) for rank, wait in waits.items()]
+    joiners = start_together(at(port, rank, 4, START=wait) for rank, wait in waits.items())
     for (rank, wait), end in zip(waits.items(), ends_of(joiners), strict=True):
         host = socket.gethostname()
         wanted = (
@@ -43,7 +43,7 @@ def test_a_port_that_is_taken_is_told_with_who_has_it():
 
 def test_two_processes_of_one_rank_are_told_apart():
     port = free_port()
-    ends = ends_of([start_here(at(port, rank, 3, START=4)) for rank in (0, 1, 1)])
+    ends = ends_of(start_together(at(port, rank, 3, START=4) for rank in (0, 1, 1)))
     assert [end.exit_code for end in ends] == [4] * 3
     assert sum("two processes say that they are process 1" in end.said for end in ends) == 1
 

@@ -109,11 +109,11 @@ def test_a_signal_stops_everything_and_the_code_is_the_programs(number, where):
 
 
 def test_the_second_ctrl_c_does_not_wait():
-    script = "trap '' INT; echo ready; while :; do sleep 0.05; done"
+    script = "trap 'echo heard' INT; echo ready; while :; do sleep 0.05; done"
     with started("--on", "all", "--", "sh", "-c", script) as process:
         machines = below(process.pid)
         process.send_signal(signal.SIGINT)
-        time.sleep(0.3)
+        assert all(process.stdout.readline().endswith("heard\n") for _ in range(2))
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)

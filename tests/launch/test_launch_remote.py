@@ -109,15 +109,17 @@ def test_what_the_command_leaves_behind_is_killed():
         assert not living(everything)
 
 
-# The wrapper as it is, but for its patience.
-IMPATIENT = (
-    "import os, sys; from unisono.launch import remote; remote.SILENCE_SECONDS = 1; "
-    "os._exit(remote.main(sys.argv[1:]))"
-)
+def impatient(seconds, *command):
+    """The wrapper as it is, but for its patience."""
+    code = (
+        "import os, sys; from unisono.launch import remote; "
+        f"remote.SILENCE_SECONDS = {seconds}; os._exit(remote.main(sys.argv[1:]))"
+    )
+    return [sys.executable, "-c", code, "--", *command]
 
 
 def test_silence_means_that_the_launcher_is_gone():
-    command = [sys.executable, "-c", IMPATIENT, "--", "sleep", "1000"]
+    command = impatient(1, "sleep", "1000")
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         try:
             assert process.wait(timeout=60) == 128 + signal.SIGTERM
@@ -127,8 +129,7 @@ def test_silence_means_that_the_launcher_is_gone():
 
 def test_a_launcher_that_has_nothing_to_say_says_that_it_is_there(monkeypatch):
     monkeypatch.setattr("unisono.launch.over_ssh.ALIVE_EVERY_SECONDS", 0.1)
-    command = [sys.executable, "-c", IMPATIENT, "--", "sh", "-c", "sleep 2.5; exit 9"]
-    with OverSsh(command) as job:
+    with OverSsh(impatient(4, "sh", "-c", "sleep 6; exit 9")) as job:
         while job.poll() is None:
             time.sleep(0.05)
         assert job.poll() == 9

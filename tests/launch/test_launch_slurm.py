@@ -87,7 +87,7 @@ def test_slurm_runs_the_job_on_its_nodes(cluster, corpus_home, tmp_path):
     config = write_config(tmp_path, corpus_home, steps=3)
     job = submit(cluster, config)
     log = tmp_path / f"run-{job}.log"
-    wait_for(lambda: facts_of(cluster, job)["JobState"] in ENDED, log)
+    wait_for(lambda: facts_of(cluster, job).get("JobState") in ENDED, log)
     facts = facts_of(cluster, job)
     assert facts["JobState"] == "COMPLETED", log.read_text()
     assert facts["NumNodes"] == "2"
@@ -108,6 +108,6 @@ def test_the_signal_before_the_time_limit_saves_and_puts_the_job_back(
     wait_for(lambda: log.exists() and "saved" in log.read_text(), log)
     # As Slurm does it for --signal=TERM@60: to the processes of the run, not to the script.
     cluster.run("scancel", "--signal=TERM", job)
-    wait_for(lambda: facts_of(cluster, job)["Restarts"] == "1", log)
+    wait_for(lambda: facts_of(cluster, job).get("Restarts") == "1", log)
     assert read_run(tmp_path / "run").ends[-1].reason == "signal"
     cluster.run("scancel", job)

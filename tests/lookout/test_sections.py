@@ -34,7 +34,7 @@ def take_steps(watched, count, seconds=0.0):
 
 
 def test_a_section_that_takes_too_long_is_named_once(monkeypatch):
-    told, watched = watch(monkeypatch)
+    told, watched = watch(monkeypatch, {**LIMITS, "start": 30.0})
     take_steps(watched, 5)
     with watched.section("data"):
         assert told.event.wait(10)

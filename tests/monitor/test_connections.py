@@ -1,8 +1,10 @@
 """The kernel's count of our own connections, against what was sent on purpose."""
 
+import fcntl
 import os
 import socket
 import sys
+import termios
 import time
 from contextlib import contextmanager
 from threading import Thread
@@ -30,7 +32,8 @@ def send(here, there, count):
     while left:
         left -= len(there.recv(65536))
     thread.join()
-    time.sleep(0.05)  # the last acknowledgement
+    while any(fcntl.ioctl(here, termios.TIOCOUTQ, bytes(4))):  # the last acknowledgement
+        time.sleep(0.01)
 
 
 def peer(connections):

@@ -15,6 +15,7 @@ from unisono.config.write import to_toml
 from unisono.diagnose.case import open_case
 from unisono.monitor.orders import Orders
 from unisono.monitor.worker import Sampling
+from unisono.records.events import StepTaken
 from unisono.records.layout import RunDirectory
 from unisono.records.machines import read_machines
 from unisono.records.view import read_run
@@ -32,9 +33,17 @@ def wait_for(condition, seconds=60):
         time.sleep(0.05)
 
 
+def has_samples(run):
+    return any(log.samples for log in read_machines(RunDirectory(run)).values())
+
+
 def test_a_training_is_sampled_from_its_start_to_its_end(corpus_home, tmp_path):
     settings = tiny_settings(corpus_home, run=tmp_path / "run", monitor=OFTEN)
-    events = list(run_training(settings))
+    events = []
+    for event in run_training(settings):
+        if isinstance(event, StepTaken) and event.step == 1:
+            wait_for(lambda: has_samples(tmp_path / "run"))  # a sampler may be slow to start
+        events.append(event)
     log = read_run(tmp_path / "run").machines[0]
     assert log.machines[0].pids == [os.getpid()]
     assert log.samples[0].time < events[-1].time <= log.samples[-1].time + 0.5
@@ -66,23 +75,23 @@ def held_up(corpus_home, tmp_path_factory):
     command = [sys.executable, "-m", "unisono", "launch", str(home / "run.toml")]
     with subprocess.Popen([*command, "--workers", "2"]) as process:
         events = RunDirectory(home / "run").events(1)
-        wait_for(lambda: (events.is_file() and events.read_bytes()) or process.poll())
-        while process.poll() is None and steps_in(home / "run", 1) < 15:
-            hold(read_run(home / "run").starts[-1].pid)
+        wait_for(lambda: (events.is_file() and b"\n" in events.read_bytes()) or process.poll())
+        (pid,) = [start.pid for start in read_run(home / "run").starts if start.rank == 1]
+        with suppress(ProcessLookupError):
+            while process.poll() is None and steps_while_held(home / "run", pid) < 15:
+                time.sleep(0.05)
     assert process.returncode == 0
     return read_run(home / "run")
 
 
-def steps_in(run, rank):
-    return len(read_run(run).ranks.get(rank, ()))
-
-
-def hold(pid, stopped=0.15, running=0.05):
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(stopped)
-        os.kill(pid, signal.SIGCONT)
-        time.sleep(running)
+def steps_while_held(run, pid, seconds=0.15):
+    """Stop the second process for a while; return how many steps it has taken."""
+    os.kill(pid, signal.SIGSTOP)
+    until = time.monotonic() + seconds
+    steps = len(read_run(run).ranks.get(1, ()))
+    time.sleep(max(0.0, until - time.monotonic()))
+    os.kill(pid, signal.SIGCONT)
+    return steps
 
 
 def test_two_workers_of_a_machine_have_one_sampler(held_up):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.ranks, pytest.mark.timeout(600)]
+
 TESTS = Path(__file__).parents[1]
 
 
@@ -17,7 +19,7 @@ def crash(home, *arguments):
         env={**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=560,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -30,7 +32,6 @@ def home(corpus_home, tmp_path):
     return tmp_path
 
 
-@pytest.mark.ranks
 def test_forty_random_kills_end_in_the_same_bits(home):
     found = crash(home, "random", 40, 8, 1)
     assert found["kills"] == 40
@@ -38,7 +39,6 @@ def test_forty_random_kills_end_in_the_same_bits(home):
     assert found["during_saves"] > 0  # otherwise the saves were not put to the test
 
 
-@pytest.mark.ranks
 @pytest.mark.parametrize(
     ("save", "stride"), [(1, 4), (3, 2)], ids=["the first save", "a save that prunes"]
 )

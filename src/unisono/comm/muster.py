@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from collections import Counter
 
 import psutil
 from torch.distributed.distributed_c10d import Store
@@ -12,7 +13,8 @@ from unisono.comm.store import read
 from unisono.comm.waiting import FIRST_WORD_SECONDS, LONGEST_SILENCE_SECONDS, Tell, wait_aloud
 from unisono.errors import RunError
 
-LOOK_EVERY_SECONDS, SELDOM_SECONDS = 0.2, 2.0
+# Whoever tells the time looks often in the beginning: the sooner the answer, the better.
+LOOK_EVERY_SECONDS, SELDOM_SECONDS, OFTEN_SECONDS = 0.2, 2.0, 0.05
 ANSWER_SECONDS = 30.0
 GOODBYE_SECONDS = 3.0
 
@@ -40,7 +42,7 @@ class Watch:
 
     def __init__(self, store: Store, least: int, tell: Tell, *, holds: bool) -> None:
         self._store, self._least, self._tell, self._holds = store, least, tell, holds
-        self._answered: set[int] = set()
+        self._answered: Counter[int] = Counter()
         self._were_together = False
         self._wait_anew()
         self._over = threading.Event()
@@ -56,18 +58,21 @@ class Watch:
         try:
             while True:
                 self._look()
-                seldom = self._were_together and not self._holds
-                if self._over.wait(SELDOM_SECONDS if seldom else LOOK_EVERY_SECONDS):
+                if self._over.wait(self._until_next_look()):
                     return
         except RuntimeError:
             return  # the store is gone: torchrun says so
+
+    def _until_next_look(self) -> float:
+        if self._holds:
+            return LOOK_EVERY_SECONDS if self._were_together else OFTEN_SECONDS
+        return SELDOM_SECONDS if self._were_together else LOOK_EVERY_SECONDS
 
     def _look(self) -> None:
         count = int(self._store.add("machines", 0))
         numbers = range(1, count + 1)
         if self._holds:
-            new = [number for number in numbers if number not in self._answered]
-            answer_clock(self._store, new, self._answered)
+            answer_clock(self._store, numbers, self._answered)
         if time.monotonic() < self._next_word:
             return
         if _has_workers():

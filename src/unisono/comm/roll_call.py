@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -130,9 +131,9 @@ class RollCall:
     def _judge(self) -> Verdict:
         found = {0: Findings(self._unreached())}
         others = range(1, self.place.size)
-        answered: set[int] = set()
+        answered: Counter[int] = Counter()
         while len(found) < self.place.size:
-            answer_clock(self.store, [r for r in others if r not in answered], answered)
+            answer_clock(self.store, others, answered)
             for rank in others:
                 text = None if rank in found else read(self.store, f"findings/{rank}")
                 if text is not None:
