@@ -26,7 +26,7 @@ def notes_of_run(measured: Measured, way: Way) -> list[str]:
         share = course.together * course.together_seconds / course.seconds
         notes.append(
             f"{count} are {how} and take {duration(course.together_seconds)} each, "
-            f"{share:.0%} of the run: hours, waiting and speed count them"
+            f"{share:.0%} of the run (`sync.warmup_steps`): hours, waiting and speed count them"
         )
     meeting = course.meetings * course.meeting_seconds
     if course.updates and meeting > MUCH * course.seconds:
