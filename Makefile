@@ -20,7 +20,7 @@ demo: setup ## train, score, translate and explain a model on the built-in corpu
 	$(BIN)/unisono demo
 
 test: setup check ## lint, types and the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 quick: setup ## the default tier: no extra processes, under a minute
 	$(BIN)/python -m pytest -m "not ranks and not slow"
