@@ -157,3 +157,19 @@ def uneven(positions, parts):
 
 def quick_steps(seconds=0.5):
     return {0: tuple(step(n, seconds=seconds) for n in range(1, 201))}
+
+
+def two_networks(host, second=10_000):
+    number = {"alpha": 1, "beta": 2}[host]
+    return {
+        "eth0": Link(mbit_per_s=1000, addresses=[f"10.0.0.{number}/24"]),
+        "eth1": Link(mbit_per_s=second, addresses=[f"10.0.9.{number}/24"]),
+    }
+
+
+def burst(at=100, slow=100.0):
+    return pair(peers=lambda rank, there: fading(there, 1000.0, slow, at))
+
+
+def far_apart(rtt):
+    return pair(peers=lambda rank, there: way(there, 125e6, rtt))

@@ -169,6 +169,11 @@ def _table(found: Forecast) -> list[str]:
     for way in (*rows, *found.ways):
         mark = "  configured" if way is found.chosen and len(found.ways) > 1 else ""
         lines.append(_row(way, priced=priced) + mark)
+    if found.measured.job.updates and any(way.exchange.behind for way in found.ways):
+        lines.append(
+            "waiting, hours and speed are those of the whole run: machines that go apart come "
+            "together before every evaluation and checkpoint"
+        )
     if not found.measured.job.updates:
         lines.append("hours: unknown, since nothing limits the number of updates")
     return lines

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from unisono.comm.devices import wait_for_device
 from unisono.comm.protocol import Comm
 from unisono.comm.tournament import rounds
 from unisono.physics.measured import OneWay, Sum
@@ -84,7 +85,7 @@ def _timed_sum(comm: Comm, numbers: Tensor) -> Sum:
         return Sum(size, 0.0, 0.0)
     busy, began = time.process_time(), time.perf_counter()
     dist.all_reduce(numbers)
-    _finish(numbers)
+    wait_for_device(comm.world.device)
     return Sum(size, time.perf_counter() - began, time.process_time() - busy)
 
 
@@ -111,10 +112,10 @@ def _once(comm: Comm, sender: int, receiver: int, size: int) -> float:
         dist.recv(took, receiver)
     else:
         dist.recv(first, sender)
-        _finish(first)
+        wait_for_device(comm.world.device)
         began = time.perf_counter()
         dist.recv(data, sender)
-        _finish(data)
+        wait_for_device(comm.world.device)
         took[0] = time.perf_counter() - began
         dist.send(took, sender)
     return float(took)
@@ -137,7 +138,7 @@ def _pulse(comm: Comm, first_ranks: Sequence[int], size: int) -> float:
     both = [dist.P2POp(dist.irecv, other, before), dist.P2POp(dist.isend, mine, after)]
     for work in dist.batch_isend_irecv(both):
         work.wait()
-    _finish(other)
+    wait_for_device(comm.world.device)
     return time.perf_counter() - began
 
 
@@ -148,9 +149,3 @@ def _read(told: Sequence[Sequence[float]]) -> list[OneWay]:
             if row[at] >= 0:
                 found.append(OneWay(int(row[at]), int(row[at + 1]), row[at + 2]))
     return found
-
-
-def _finish(tensor: Tensor) -> None:
-    # On a GPU a transfer has only been asked for when the call returns.
-    if tensor.is_cuda:
-        torch.cuda.synchronize(tensor.device)
