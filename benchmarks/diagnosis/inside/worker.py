@@ -104,8 +104,10 @@ def no_exchange() -> None:
     """Let gradients stay where they are: the network that takes no time."""
     real = dist.all_reduce
 
-    def at_once(tensor: torch.Tensor, *arguments: Any, async_op: bool = False) -> Any:
-        return Done(tensor) if async_op else real(tensor, *arguments)
+    def at_once(
+        tensor: torch.Tensor, *words: Any, async_op: bool = False, **others: Any
+    ) -> Any:
+        return Done(tensor) if async_op else real(tensor, *words, **others)
 
     dist.all_reduce = at_once
 
