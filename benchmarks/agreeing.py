@@ -1,10 +1,10 @@
 """What does a cheaper exchange cost in quality, at equal tokens?
 
-    python benchmarks/agreeing.py [--ways compressed:4,diloco:4:8:120] [--steps 1200]
-                                  [--seeds 1,2,3]
+    python benchmarks/agreeing.py [--ways "compressed bits=4" "diloco bits=4 local_steps=8"]
+                                  [--steps 1200] [--seeds 1,2,3]
 
 Multi30k with the recipe of examples/multi30k, made shorter: two nodes of a laboratory train
-with the exact exchange and with each way, which is `strategy:bits:local steps:warm-up`, from
+with the exact exchange and with each way, which is a strategy and settings of `[sync]`, from
 the same seeds. Printed for each: the validation loss at the end over that of the exact
 exchange, and BLEU on test_2016_flickr with the paired bootstrap over the translations of all
 seeds. The corpus has to be prepared: `unisono prepare examples/multi30k/train.toml`.
@@ -33,6 +33,7 @@ TEXT = Path("data/multi30k-en-de")
 TEST = "test_2016_flickr"
 EXACT = "ddp"
 VALIDATIONS = 6
+WAYS = ("compressed bits=8", "compressed bits=4", "diloco bits=4 local_steps=10")
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,12 @@ class Run:
 def main() -> None:
     """Train in every way from every seed; print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ways", default="compressed:8,compressed:4,diloco:4:8,diloco:4:8:120")
+    parser.add_argument("--ways", nargs="+", default=WAYS)
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--steps", type=int, default=1200)
     options = parser.parse_args()
     print(machine())
-    ways = [EXACT, *options.ways.split(",")]
+    ways = [EXACT, *options.ways]
     seeds = [int(seed) for seed in options.seeds.split(",")]
     runs: dict[str, list[Run]] = {way: [] for way in ways}
     for seed in seeds:
@@ -73,7 +74,7 @@ def main() -> None:
 
 def trained(way: str, seed: int, steps: int) -> Run:
     """Train on two nodes, translate the test set; return both results."""
-    strategy, bits, local, warm_up = [*way.split(":"), "", "", ""][:4]
+    strategy, *settings = way.split()
     with tempfile.TemporaryDirectory() as directory:
         run = Path(directory) / "run"
         every = steps // VALIDATIONS
@@ -88,10 +89,9 @@ def trained(way: str, seed: int, steps: int) -> Run:
             "validation.bleu=false",
             "validation.best=loss",
             f"sync.strategy={strategy}",
-            f"sync.warmup_steps={warm_up or 0}",
+            "sync.warmup_steps=0",
+            *(f"sync.{setting}" for setting in settings),
         ]
-        changes += [f"sync.bits={bits}"] if bits else []
-        changes += [f"sync.local_steps={local}"] if local else []
         called("lab", "--nodes", "2", "--", "train", CONFIG, *sets(changes))
         source = (TEXT / f"{TEST}.en").read_text("utf-8")
         said = called("translate", "--model", str(run), "--beam", "1", text=source)

@@ -114,13 +114,15 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
-def on_the_cores_of(nodes: int, of: int = 2) -> list[str]:
+def on_the_cores_of(nodes: int, of: int = 2, first: int = 0) -> list[str]:
     """Return what comes before a command that may use the cores of `nodes` out of `of`.
 
-    One node of a laboratory would have all cores of the machine to itself.
+    One node of a laboratory would have all cores of the machine to itself. `first` is the
+    number of the first node.
     """
     cores = sorted(os.sched_getaffinity(0))
-    mine = cores[: max(1, len(cores) * nodes // of)]
+    start, end = (len(cores) * node // of for node in (first, first + nodes))
+    mine = cores[start : max(start + 1, end)]
     return ["taskset", "--cpu-list", ",".join(map(str, mine))]
 
 

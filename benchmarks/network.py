@@ -6,15 +6,17 @@
 Two nodes of a laboratory train without a limit first: what a step computes and what it would
 send gives the link at which plain exchange takes `ratio` times as long as computing. In the
 field it was 2.7 (run B) and 50 (run A). Then every way trains over that link, in turns with
-one node alone and with two nodes without a limit. Printed: sentences a second, as a share of
-the two without a limit and in multiples of the one alone. The config's corpus has to be
-prepared.
+one node alone, with two nodes without a limit, and with two that train at the same time and
+never speak to each other: more than these no exchange can reach on this machine. Printed:
+sentences a second, as a share of the two without a limit and in multiples of the one alone.
+The config's corpus has to be prepared.
 """
 
 import argparse
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from measure import machine, median, on_the_cores_of
@@ -25,6 +27,7 @@ from unisono.records.view import RunView, read_run
 UNISONO = [sys.executable, "-m", "unisono"]
 WARM_UP_STEPS = 5
 CARRIED = 0.955  # of a shaped rate, without headers
+ALONE, APART, NO_LIMIT = "one node", "two nodes apart", "two nodes, no limit"
 MODEL = (
     "model.width=256",
     "model.inner=1024",
@@ -61,22 +64,17 @@ def main() -> None:
 
 def compare(options: argparse.Namespace, ratio: float, link: str) -> None:
     """Let all ways take turns over a link; print how they did."""
-    ways = ["one node", "two nodes, no limit", *options.ways.split(",")]
+    ways = [ALONE, APART, NO_LIMIT, *options.ways.split(",")]
     found: dict[str, list[float]] = {way: [] for way in ways}
     chosen: dict[str, str] = {}
     for _ in range(options.rounds):
         for way in ways:
-            nodes = 1 if way == "one node" else 2
-            limited = way not in ways[:2]
-            strategy = way if limited else "ddp"
-            view = train(
-                options.config, nodes, link if limited else "", strategy, options.seconds
-            )
-            found[way].append(rate_of(view))
-            start = view.starts[0]
+            views = trained(way, options, link)
+            found[way].append(sum(rate_of(view) for view in views))
+            start = views[0].starts[0]
             chosen[way] = f"{start.strategy}, {start.bits} bits, every {start.every}"
             print(f"    {way}: {found[way][-1]:.1f} sentences/s", file=sys.stderr, flush=True)
-    one, full = (median(found[way]) for way in ways[:2])
+    one, full = (median(found[way]) for way in (ALONE, NO_LIMIT))
     print(f"\nexchange : computing = {ratio:g} : 1, link {link}\n")
     print("| way | sentences/s | of two without a limit | times one node |")
     print("|---|---|---|---|")
@@ -86,8 +84,23 @@ def compare(options: argparse.Namespace, ratio: float, link: str) -> None:
         print(f"| {name} | {rate:.1f} | {rate / full:.2f} | {rate / one:.2f} |", flush=True)
 
 
-def train(config: str, nodes: int, link: str, way: str, seconds: float) -> RunView:
-    """Train for a while in a laboratory and return the run."""
+def trained(way: str, options: argparse.Namespace, link: str) -> list[RunView]:
+    """Train as `way` says; return the run, or both."""
+    config, seconds = options.config, options.seconds
+    if way == APART:
+        with ThreadPoolExecutor() as both:
+            return list(
+                both.map(lambda node: train(config, 1, "", "ddp", seconds, node), (0, 1))
+            )
+    if way in (ALONE, NO_LIMIT):
+        return [train(config, 1 if way == ALONE else 2, "", "ddp", seconds)]
+    return [train(config, 2, link, way, seconds)]
+
+
+def train(
+    config: str, nodes: int, link: str, way: str, seconds: float, first: int = 0
+) -> RunView:
+    """Train for a while in a laboratory, from node `first` on; return the run."""
     strategy, _, bits = way.partition(":")
     with tempfile.TemporaryDirectory() as directory:
         run = Path(directory) / "run"
@@ -95,7 +108,7 @@ def train(config: str, nodes: int, link: str, way: str, seconds: float) -> RunVi
         changes += [f"sync.bits={bits}"] if bits else []
         changes.append(f"train.max_time={seconds:.0f} s")
         lab = ["lab", "--nodes", str(nodes), f"--link={link}", "--"]
-        command = [*on_the_cores_of(nodes), *UNISONO, *lab]
+        command = [*on_the_cores_of(nodes, first=first), *UNISONO, *lab]
         command += ["train", config]
         command += [word for change in changes for word in ("--set", change)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -18,7 +18,7 @@ from support.exchanges import (
     loss_of,
     new_model,
 )
-from unisono.comm.compressed import Compressed, PackedSum
+from unisono.comm.compressed import Compressed, PackedSum, trained_weights
 from unisono.comm.ddp import DdpReplica, already
 from unisono.comm.lines import Lines
 from unisono.comm.lost import how_contact_was_lost
@@ -95,7 +95,8 @@ def exchange_with_nobody(comm):
     group = dist.new_group(timeout=timedelta(seconds=1))
     if comm.world.leads:
         model, size = new_model(), comm.world.size
-        packed = PackedSum(model, Lines(size, size, 1, 0, leads=True, between=group), 8, "cpu")
+        lines = Lines(size, size, 1, 0, leads=True, between=group)
+        packed = PackedSum(trained_weights(model), lines, 8, "cpu")
         replica = DdpReplica(model, comm, 25.0, packed.send, packed)
         with pytest.raises(RuntimeError) as caught:
             exchange(replica, 0, 1)

@@ -1,5 +1,7 @@
 """Links, buckets and steps by hand."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -172,6 +174,18 @@ def test_a_large_gradient_that_comes_last_is_waited_for():
         for seen in (even, last)
     ]
     assert [step.exposed for step in waits] == pytest.approx([0.1, 0.5])
+
+
+def test_words_that_are_late_do_not_hold_up_the_others():
+    exchange, link = Exchange("ring", 10.0 * MB), Link(10.0 * MB)
+    others = [Gradient(MB, (n + 1) / 5) for n in range(5)]
+    seen = [*others, Gradient(5 * MB, 1.0, words=True)]
+    late = replace(exchange, late_words=True)
+    waits = [
+        step_of(WORK, one, link, gradient_bytes=10 * MB, bucket_mb=1, gradients=seen)
+        for one in (exchange, late)
+    ]
+    assert [step.exposed for step in waits] == pytest.approx([0.6, 0.1])
 
 
 def test_a_bill():

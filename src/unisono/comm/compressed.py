@@ -6,10 +6,10 @@ to the next gradient, so that nothing is lost, only late. The processes of a mac
 their exact sum, of which one packs, sends and keeps what was dropped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +18,12 @@ from torch._C._distributed_c10d import GradBucket
 from unisono.comm.beside import Beside
 from unisono.comm.ddp import DdpReplica
 from unisono.comm.laned import replica_alone
+from unisono.comm.late_words import LateWords, late_words_of
 from unisono.comm.left_overs import LeftOvers
 from unisono.comm.lines import Lines, lines_of
 from unisono.comm.memory import NeverApart
 from unisono.comm.packing import Bits, padded
-from unisono.comm.protocol import Comm, Kept, Replica
+from unisono.comm.protocol import Comm, Kept, LossOf, Memory, Replica
 from unisono.comm.rows import Messenger, Underway
 from unisono.stopwatch import Stopwatch
 
@@ -42,16 +43,58 @@ class Compressed:
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         if comm.world.size == 1:
             return replica_alone(model, comm)
-        lines = lines_of(comm, self.timeout_seconds)
-        packed = PackedSum(model, lines, self.bits, comm.world.device)
+        lines, weights = lines_of(comm, self.timeout_seconds), trained_weights(model)
+        words = late_words_of(model)
+        if words is not None:
+            weights = {n: words.scores if w is words.reads else w for n, w in weights.items()}
+        packed = PackedSum(weights, lines, self.bits, comm.world.device)
+        if words is not None:
+            return LateWordsReplica(model, words, packed, comm, self.bucket_mb)
         return DdpReplica(model, comm, self.bucket_mb, packed.send, packed)
+
+
+class LateWordsReplica:
+    """A replica that sends what reading words adds to their gradient an update later."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        words: LateWords,
+        packed: "PackedSum",
+        comm: Comm,
+        bucket_mb: float,
+    ) -> None:
+        self.module, self._words, self._packed = model, words, packed
+        with words.only_scores():
+            self._replica = DdpReplica(model, comm, bucket_mb, packed.send, packed)
+        self._replica.ends_with(words.reads)
+
+    @property
+    def memory(self) -> Memory:
+        """Return what was dropped, and what was late."""
+        return self._packed
+
+    def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
+        with self._words.apart():
+            loss = self._replica.gradients(batches, loss_of, watch)
+        late = self._words.take()
+        if late is not None:
+            self._packed.keep_late(self._words.scores, late)
+        return loss
+
+
+def trained_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return the weights that have a gradient, by name."""
+    return {name: w for name, w in model.named_parameters() if w.requires_grad}
 
 
 class PackedSum(NeverApart):
     """Sums buckets over all processes by sending them packed; keeps what that dropped."""
 
-    def __init__(self, model: nn.Module, lines: Lines, bits: Bits, device: str) -> None:
-        weights = {name: w for name, w in model.named_parameters() if w.requires_grad}
+    def __init__(
+        self, weights: Mapping[str, Tensor], lines: Lines, bits: Bits, device: str
+    ) -> None:
+        self._late: dict[Tensor, Tensor] = {}
         self._messenger, self._scale = Messenger(lines.parties, bits, lines.between), 1.0
         self._left_overs, self._lines = LeftOvers(weights), lines
         self._beside = Beside(device) if lines.inside is not None else None
@@ -59,12 +102,19 @@ class PackedSum(NeverApart):
 
     def begin(self, step: int, scale: float) -> None:
         self._left_overs.settle(moved=False)  # of an exchange that nobody settled
-        self._scale = scale
+        self._late, self._scale = {}, scale
+
+    def keep_late(self, weight: Tensor, gradient: Tensor) -> None:
+        """Add `gradient` to the one of `weight` in the next update, if this one is made."""
+        self._late[weight] = gradient if self._scale == 1.0 else gradient / self._scale
 
     def settle(self, step: int, watch: Stopwatch, *, moved: bool) -> None:
         if moved and not self._lines.leads:
             self._left_overs.load({})  # whatever it was, the first of the machine has it now
         self._left_overs.settle(moved=moved)
+        for weight, gradient in self._late.items() if moved else ():
+            self._left_overs.add(weight, gradient)
+        self._late = {}
 
     def state(self) -> Kept:
         left = self._left_overs.tensors()
@@ -90,7 +140,7 @@ class PackedSum(NeverApart):
     def _wanted(self, gradient: Tensor, number: int, weights: Sequence[Tensor]) -> Tensor:
         """Return the gradient with what was left over, filled up to whole blocks."""
         count = gradient.numel()
-        if not self._lines.leads and self._left_overs.empty:
+        if not self._lines.leads and not self._left_overs.has(weights):
             wanted = self._room(number, gradient)
             wanted[:count] = gradient
         else:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -74,6 +75,10 @@ class DdpReplica:
         self._sender = _Sender(send, on_gpu=comm.world.device.startswith("cuda"))
         self._wrapped.register_comm_hook(self._sender, _send_bucket)
 
+    def ends_with(self, weight: nn.Parameter) -> None:
+        """Take note of a weight in no bucket whose gradient is ready after all others."""
+        weight.register_post_accumulate_grad_hook(partial(_note_last, self._sender))
+
     def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
         total = torch.zeros((), device=self._comm.world.device)
         for number, batch in enumerate(batches, start=1):
@@ -104,7 +109,8 @@ class DdpReplica:
 class _Sender:
     """Sends buckets, and knows when each was ready and under way, and what sending took.
 
-    The last bucket is ready when the last gradient is: what follows is only waiting.
+    The last bucket is ready when the last gradient is, unless one is in none: what follows is
+    only waiting.
     """
 
     def __init__(self, send: Send, *, on_gpu: bool) -> None:
@@ -146,6 +152,10 @@ def _send_bucket(sender: _Sender, bucket: GradBucket) -> torch.futures.Future[Te
     future = sender.send(bucket).then(note)
     sender.busy += time.perf_counter() - began
     return future
+
+
+def _note_last(sender: _Sender, weight: Tensor) -> None:
+    sender.note_ready()
 
 
 def covered(spans: Sequence[tuple[float, float]], until: float) -> float:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 
 from unisono.comm.all_reduce import SummedReplica
-from unisono.comm.compressed import PackedSum
+from unisono.comm.compressed import PackedSum, trained_weights
 from unisono.comm.ddp import DdpReplica, already, sum_bucket
 from unisono.comm.lines import lines_of
 from unisono.comm.outer import Outer, check_finite
@@ -105,11 +105,11 @@ class Rounds:
     """When which fragment is sent, and when all weights are made the same."""
 
     def __init__(self, model: nn.Module, comm: Comm, settings: Diloco) -> None:
-        self._weights = {n: w for n, w in model.named_parameters() if w.requires_grad}
+        self._weights = trained_weights(model)
         self._settings = settings
         # On the lines that are there, each step's small messages would wait for fragments.
         self.lines = lines_of(comm, settings.timeout_seconds, own=True)
-        self._packed = PackedSum(model, self.lines, settings.bits, comm.world.device)
+        self._packed = PackedSum(self._weights, self.lines, settings.bits, comm.world.device)
         self._momenta: dict[str, Tensor] = {}
         self._outer: Outer | None = None
         self.local = False

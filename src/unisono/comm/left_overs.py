@@ -38,15 +38,16 @@ class LeftOvers:
         self._proposed: dict[int, _Piece] = {}
         self._spare: dict[int, Tensor] = {}
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing is left over, and nobody has asked for any yet."""
-        return not (self._loaded or self._pieces)
+    def has(self, weights: Sequence[Tensor]) -> bool:
+        """Whether anything is left over of these weights, or was asked for."""
+        known = {weight for piece in self._pieces.values() for weight in piece.weights}
+        return any(weight in known or weight in self._loaded for weight in weights)
 
     def of(self, bucket: int, weights: Sequence[Tensor]) -> Tensor:
         """Return what the last update left of these weights, which make up `bucket`."""
         piece = self._pieces.get(bucket)
         if piece is None or not _same(piece.weights, weights):
+            self._loaded = self._by_weight()  # other buckets may want what was in this one
             piece = self._pieces[bucket] = self._arrange(weights)
             self._spare.pop(bucket, None)
         return piece.numbers
@@ -66,6 +67,15 @@ class LeftOvers:
             self._pieces, self._proposed, self._loaded = self._proposed, self._pieces, {}
         self._spare = {bucket: piece.numbers for bucket, piece in self._proposed.items()}
         self._proposed = {}
+
+    def add(self, weight: Tensor, numbers: Tensor) -> None:
+        """Leave `numbers` over of `weight` as well."""
+        for piece in self._pieces.values():
+            if any(one is weight for one in piece.weights):
+                piece.views()[weight].add_(numbers)
+                return
+        before = self._loaded.get(weight)
+        self._loaded[weight] = numbers if before is None else before + numbers
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the left-overs by the name of the weight."""

@@ -93,8 +93,9 @@ def _pack_blocks(blocks: Tensor, factors: Tensor, body: Tensor, bits: Bits) -> N
     elif bits == 8:
         body.view(_KINDS[8]).copy_(units.round_())
     else:
-        # A byte holds two numbers half a block apart, each raised to 1 … 15.
-        half_bytes = units.round_().add_(8.0).to(torch.uint8)
+        # A byte holds two numbers half a block apart, each raised to 1 … 15. On a CPU torch
+        # makes them signed bytes eight times as fast as bytes without a sign.
+        half_bytes = units.round_().add_(8.0).to(torch.int8).view(torch.uint8)
         torch.bitwise_left_shift(half_bytes[:, BLOCK // 2 :], 4, out=body)
         body.bitwise_or_(half_bytes[:, : BLOCK // 2])
 

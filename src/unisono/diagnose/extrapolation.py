@@ -69,11 +69,14 @@ def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> Forec
 
 
 def _gain_of_line(times: Rows, losses: Rows) -> float:
-    """Return what the later half of the points would bring if it went on as a straight line."""
+    """Return what the later half of the points would bring if it went on as a straight line.
+
+    No loss falls below 0.
+    """
     half = slice(len(times) // 2, None)
     centred = times[half] - times[half].mean()
     slope = losses[half] @ centred / (centred @ centred)
-    return float(-slope * (MORE - 1.0) / max(losses[-1], 1e-12))
+    return min(1.0, float(-slope * (MORE - 1.0) / max(losses[-1], 1e-12)))
 
 
 def _scatter(residuals: Rows, losses: Rows, *, falls: bool) -> Rows:

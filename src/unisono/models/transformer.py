@@ -8,7 +8,8 @@ mask, because no word looks at a later one; what is computed at it is for nobody
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import cast
 
 import torch
@@ -66,6 +67,20 @@ class TransformerModel(nn.Module):
     def output(self) -> Output:
         """Return the last step, from states to logits."""
         return Output(self._matrix("output"), self.vocabulary)
+
+    @property
+    def tied_matrix(self) -> nn.Parameter | None:
+        """Return the matrix that both reads words and scores them, if there is one."""
+        return cast("nn.Parameter | None", self.embeddings.get("shared", None))
+
+    @contextmanager
+    def scoring_with(self, matrix: nn.Parameter) -> Iterator[None]:
+        """Let `matrix` score words for the time of a block, in place of the tied one."""
+        self.embeddings["output"] = matrix
+        try:
+            yield
+        finally:
+            del self.embeddings["output"]
 
     def encode(self, source: Tensor) -> Memory:
         """Read `source` (B, S)."""

@@ -62,7 +62,9 @@ def packed_exchange(parameters: int, cluster: Cluster, bits: int) -> Exchange:
     """Return every gradient in fewer bits; what rounding drops is added to the next one."""
     count = gathered(packed_bytes(parameters, bits), cluster.parties)
     inside = _within(parameters, cluster)
-    return Exchange(f"{bits}-bit", count, exact=False, bits=bits, inside_bytes=inside)
+    return Exchange(
+        f"{bits}-bit", count, exact=False, bits=bits, inside_bytes=inside, late_words=True
+    )
 
 
 def rare_exchange(parameters: int, cluster: Cluster, work: Work, bits: Bits = 4) -> Exchange:

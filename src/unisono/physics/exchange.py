@@ -17,7 +17,8 @@ class Exchange:
     one that `overlaps` hides behind the backward pass of its own update, bucket by bucket.
     `bits` are those of each number. `inside_bytes` are those that each process passes on within
     its machine, in every update. A `narrow` one sends products of matrices, in sums that
-    follow each other.
+    follow each other. With `late_words` the gradient of the words is sent first: what of it is
+    not ready yet goes with the next.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Exchange:
     bits: int = 32
     inside_bytes: float = 0.0
     narrow: bool = False
+    late_words: bool = False
 
     @property
     def strategy(self) -> str:

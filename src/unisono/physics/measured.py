@@ -41,11 +41,13 @@ class Packing(msgspec.Struct, frozen=True):
 class Gradient(msgspec.Struct, frozen=True):
     """One weight's gradient: its bytes, and after what share of the backward pass it is final.
 
-    They are listed in the order in which they become so.
+    They are listed in the order in which they become so. That of the `words` is of the matrix
+    with which they are both read and scored.
     """
 
     bytes: int
     ready: float
+    words: bool = False
 
 
 class OneWay(msgspec.Struct, frozen=True):

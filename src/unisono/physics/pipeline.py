@@ -54,6 +54,17 @@ def filled(
     return sizes, times
 
 
+def words_first(gradients: Sequence[Gradient]) -> list[Gradient]:
+    """Return the gradients if that of the words is sent as far as it is ready at the start.
+
+    Where the backward pass begins, that is about when the first of the others is ready.
+    """
+    others = [one for one in gradients if not one.words]
+    first = min((one.ready for one in others), default=0.0)
+    words = [Gradient(one.bytes, first, words=True) for one in gradients if one.words]
+    return [*words, *others]
+
+
 def end_of_exchange(
     ready: Sequence[float], wire_bytes: Sequence[float], link: Link, messages: int = 1
 ) -> float:

@@ -12,6 +12,7 @@ from unisono.physics.pipeline import (
     end_of_exchange,
     filled,
     ready_times,
+    words_first,
 )
 
 
@@ -76,7 +77,8 @@ def step_of(
         sizes = buckets_of(gradient_bytes, bucket_mb)
         ready = ready_times(sizes, window)
         if gradients:
-            sizes, ready = filled(gradients, bucket_mb, window)
+            order = words_first(gradients) if exchange.late_words else gradients
+            sizes, ready = filled(order, bucket_mb, window)
         share = exchange.card_bytes / sum(sizes)
         end = end_of_exchange(ready, [size * share for size in sizes], link, hops)
         wire = sum(link.seconds(size * share, hops) for size in sizes)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from unisono.physics.bill import SECONDS_PER_HOUR, why_not
@@ -112,7 +112,7 @@ def _opening(
     size, cluster = measured.job.parameters, cluster_of(measured, rounds[0].link)
     first = exact_exchange(size, cluster)
     if exchange.behind:
-        first = packed_exchange(size, cluster, exchange.bits)
+        first = replace(packed_exchange(size, cluster, exchange.bits), late_words=False)
     return _middle([step_in(measured, one, first, bucket_mb) for one in rounds])
 
 

@@ -22,7 +22,7 @@ SECONDS = 10.0
 PRICES = {
     "ddp": "updates are exact",
     "compressed": "each gradient is rounded to {bits} bits a number, and what rounding drops "
-    "is added to the next",
+    "is added to the next, as is what reading words adds to theirs",
     "diloco": "each machine makes updates of its own, and all agree on the weights {often}, in "
     "{bits} bits a number: training takes another course than with exact gradients, the more "
     "so the rarer they agree",

@@ -126,7 +126,11 @@ class Trial:
             handle.remove()
         model.zero_grad()
         return [
-            Gradient(w.numel() * w.element_size(), (at - began) / (ended - began))
+            Gradient(
+                w.numel() * w.element_size(),
+                (at - began) / (ended - began),
+                words=w is model.tied_matrix,
+            )
             for w, at in sorted(times.items(), key=lambda item: item[1])
         ]
 
