@@ -17,20 +17,14 @@ that of tokens: with 1,024 tokens they took a sixth of the time.
 """
 
 import argparse
-import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from measure import machine, median, on_the_cores_of
+from measure import machine, median
+from slow_link import WARM_UP_STEPS, links_for, train
 
-from unisono.physics.ring import ring_bytes
-from unisono.records.view import RunView, read_run
+from unisono.records.view import RunView
 
-UNISONO = [sys.executable, "-m", "unisono"]
-WARM_UP_STEPS = 3
-CARRIED = 0.955  # of a shaped rate, without headers
 ALONE, APART, NO_LIMIT = "one node", "two nodes apart", "two nodes, no limit"
 MODEL = (
     "model.width=256",
@@ -57,13 +51,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     print(machine())
-    full = train(options.config, 2, "", "ddp", options.seconds)
-    computing = median(step.seconds - step.exchange for step in full.steps[WARM_UP_STEPS:])
-    size = ring_bytes(full.starts[0].parameters, 2)
-    print(f"computing {computing:.3f} s, {size / 1e6:.1f} MB through each card")
-    for ratio in map(float, options.ratios.split(",")):
-        bits = size * 8 / (ratio * computing * CARRIED)
-        compare(options, ratio, f"{bits / 1000:.0f}kbit")
+    ratios = [float(ratio) for ratio in options.ratios.split(",")]
+    full = trained(NO_LIMIT, options, "")[0]
+    for ratio, link in zip(ratios, links_for(full, ratios), strict=True):
+        compare(options, ratio, link)
 
 
 def compare(options: argparse.Namespace, ratio: float, link: str) -> None:
@@ -90,35 +81,15 @@ def compare(options: argparse.Namespace, ratio: float, link: str) -> None:
 
 def trained(way: str, options: argparse.Namespace, link: str) -> list[RunView]:
     """Train as `way` says; return the run, or both."""
-    config, seconds = options.config, options.seconds
+    config, changes = options.config, [*MODEL, f"train.max_time={options.seconds:.0f} s"]
     if way == APART:
         with ThreadPoolExecutor() as both:
             return list(
-                both.map(lambda node: train(config, 1, "", "ddp", seconds, node), (0, 1))
+                both.map(lambda n: train(config, "ddp", changes, nodes=1, first=n), (0, 1))
             )
     if way in (ALONE, NO_LIMIT):
-        return [train(config, 1 if way == ALONE else 2, "", "ddp", seconds)]
-    return [train(config, 2, link, way, seconds)]
-
-
-def train(
-    config: str, nodes: int, link: str, way: str, seconds: float, first: int = 0
-) -> RunView:
-    """Train for a while in a laboratory, from node `first` on; return the run."""
-    strategy, _, bits = way.partition(":")
-    with tempfile.TemporaryDirectory() as directory:
-        run = Path(directory) / "run"
-        changes = [*MODEL, f"run={run}", f"sync.strategy={strategy}"]
-        changes += [f"sync.bits={bits}"] if bits else []
-        changes.append(f"train.max_time={seconds:.0f} s")
-        lab = ["lab", "--nodes", str(nodes), f"--link={link}", "--"]
-        command = [*on_the_cores_of(nodes, first=first), *UNISONO, *lab]
-        command += ["train", config]
-        command += [word for change in changes for word in ("--set", change)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")
-        return read_run(run)
+        return [train(config, "ddp", changes, nodes=1 if way == ALONE else 2)]
+    return [train(config, way, changes, link=link)]
 
 
 def rate_of(view: RunView) -> float:
