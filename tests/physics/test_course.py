@@ -119,6 +119,11 @@ def test_powersgd_is_judged_by_what_it_sends_and_not_as_ddp():
     seconds = 600 * exact.step.seconds + 3000 * chosen.step.seconds + 2 * 4
     assert chosen.hours == pytest.approx(seconds / 3600, rel=0.01)
     assert any("600 updates at the beginning are exchanged exactly" in n for n in found.notes)
+    # What it computes besides is waited for as well.
+    dear = msgspec.structs.replace(
+        two(rate=10 * MB, device="cpu", busy=1e-9), job=job, narrowing_seconds=0.5
+    )
+    assert forecast(dear).chosen.step.seconds == pytest.approx(0.4 + 0.2 + 0.5, rel=0.01)
     # Three sums of two messages for each of two buckets, 10 ms each; without these the sums
     # that were measured were a little faster.
     late = msgspec.structs.replace(two(rate=10 * MB), job=job, latency=0.02)

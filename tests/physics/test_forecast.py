@@ -98,10 +98,40 @@ def test_the_fastest_machine_is_what_one_alone_is_measured_by():
     quick, slow = (Update(t / 3, t * 2 / 3, 0.0) for t in (1.0, 3.0))
     processes = [process(r, updates=(u,) * 5) for r, u in enumerate((slow, quick))]
     found = forecast(Measured(job=JOB, processes=tuple(processes)))
-    assert (found.alone.host, found.alone.step.seconds) == ("node1", pytest.approx(2.0))
+    assert (found.alone.hosts, found.alone.step.seconds) == (("node1",), pytest.approx(2.0))
     assert found.chosen.step.computing == pytest.approx(3.0)
     assert "slower than one" in found.stop
     assert found.advised is found.alone
+
+
+def many(count, *, slow=(), **changes):
+    """So many machines with shares of 0.4 s, or twice that; links of 1.5 times `rate`."""
+    times = [0.8 if rank in slow else 0.4 for rank in range(count)]
+    processes = [process(rank, seconds=t, **changes) for rank, t in enumerate(times)]
+    job = msgspec.structs.replace(JOB, bucket_mb=1.0)
+    return Measured(job=job, processes=tuple(processes))
+
+
+def test_fewer_machines_than_all_may_be_the_fastest():
+    found = forecast(many(4, rate=40 * MB))
+    # 60 MB at 60 MB/s behind 0.2 s of backward pass; on two machines 40 MB behind 0.4 s.
+    two_of_them, three = found.fewer
+    assert (two_of_them.machines, three.machines) == (2, 3)
+    assert two_of_them.exchange.card_bytes == ring_bytes(10 * MB, 2)
+    assert two_of_them.step.computing == pytest.approx(0.1 + 2 * 0.3)
+    assert 1 < found.chosen.speedup < two_of_them.speedup
+    assert "4 machines are slower than 2" in found.stop
+    assert found.chosen in found.ways
+    assert forecast(many(4, rate=10_000 * MB)).stop == ""
+
+
+def test_a_slow_machine_among_three_had_better_stay_out():
+    found = forecast(many(3, slow=[1], rate=10_000 * MB))
+    # Shares of 0.4, 0.4 and 0.8 s; without the slow one 1.5 times 0.3 and the optimizer.
+    assert found.fewer[0].hosts == ("node0", "node2")
+    assert found.fewer[0].step.computing == pytest.approx(0.1 + 1.5 * 0.3)
+    assert "3 machines are slower than 2" in found.stop
+    assert (found.advised.machines, found.advised.hosts) == (2, ("node0", "node2"))
 
 
 def test_machines_with_unequal_numbers_of_processes_have_unequal_shares():
@@ -110,7 +140,7 @@ def test_machines_with_unequal_numbers_of_processes_have_unequal_shares():
     found = forecast(Measured(job=JOB, processes=tuple(four)))
     assert (found.measured.machines, found.measured.workers) == (2, 3)
     # Three processes have 4/3 of their shares each; the one of `small` would have four.
-    assert found.alone.host == "big"
+    assert found.alone.hosts == ("big",)
     assert found.alone.step.computing == pytest.approx(0.1 + 4 / 3 * 0.3)
     # A ring of four, whatever machines they are on.
     assert found.ways[0].exchange.card_bytes == ring_bytes(10 * MB, 4)

@@ -164,7 +164,7 @@ def _table(found: Forecast) -> list[str]:
         f"{'machines':>8}  {'exchange':<18}{'a step':>9}  {'90 % within':<19}{'waiting':>8}"
     )
     header += f"{'hours':>9}" + f"{'money':>10}" * priced + f"{'speed':>8}"
-    rows = [found.alone] if found.measured.machines > 1 else []
+    rows = [found.alone, *found.fewer] if found.measured.machines > 1 else []
     lines = [header]
     for way in (*rows, *found.ways):
         mark = "  configured" if way is found.chosen and len(found.ways) > 1 else ""
@@ -192,14 +192,20 @@ def _row(way: Way, *, priced: bool) -> str:
 def _advice(found: Forecast) -> str:
     way = found.advised
     if way.machines < found.measured.machines:
-        return f"advice: train on one machine, {way.host}"
+        machines = "one machine" if way.machines == 1 else f"{way.machines} machines"
+        how = "" if way.machines == 1 else f", exchange with {way.exchange.name}"
+        return f"advice: train on {machines}, {', '.join(way.hosts)}{how}"
     if way is found.chosen:
         return "advice: train as configured"
     return f"advice: exchange with {way.exchange.name}, {way.speedup:.2f} times one machine"
 
 
 def _as_json(found: Forecast) -> str:
-    ways = {"ways": [_plain(way) for way in found.ways], "alone": _plain(found.alone)}
+    ways = {
+        "ways": [_plain(way) for way in found.ways],
+        "alone": _plain(found.alone),
+        "fewer": [_plain(way) for way in found.fewer],
+    }
     return json.dumps(
         {
             "format": FORMAT,
@@ -220,7 +226,7 @@ def _as_json(found: Forecast) -> str:
 def _plain(way: Way) -> dict[str, Any]:
     return {
         "machines": way.machines,
-        "host": way.host,
+        "hosts": way.hosts,
         "exchange": way.exchange.name,
         "exact": way.exchange.exact,
         "bytes_per_exchange": round(way.exchange.card_bytes),

@@ -1,7 +1,8 @@
-"""What packing gradients costs the processor that computes them."""
+"""What making gradients smaller costs the processor that computes them."""
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from statistics import median
 
 import torch
@@ -40,6 +41,30 @@ def outer_cost(comm: Comm) -> float:
     anchor, now, mean = (torch.randn(NUMBERS) for _ in range(3))
     mine = median(_outer_seconds(anchor, now, mean) for _ in range(REPEATS))
     return max(row[0] for row in comm.gather([mine])) / NUMBERS
+
+
+def narrowing_cost(comm: Comm, shapes: Sequence[tuple[int, int]], rank: int) -> float:
+    """Return what PowerSGD computes in one update, for matrices of these shapes, as above."""
+    if not comm.world.device.startswith("cpu"):
+        return 0.0
+    mine = sum(
+        count * median(_narrowing_seconds(shape, rank) for _ in range(REPEATS))
+        for shape, count in Counter(shapes).items()
+    )
+    return max(row[0] for row in comm.gather([mine]))
+
+
+def _narrowing_seconds(shape: tuple[int, int], rank: int) -> float:
+    """Make a matrix narrow as torch's hook does, without exchanging anything."""
+    matrix, left_over = torch.randn(shape), torch.randn(shape)
+    narrow = torch.randn(shape[1], min(*shape, rank))
+    began = time.perf_counter()
+    matrix.add_(left_over)
+    before = matrix.clone()
+    first = torch.linalg.qr(matrix @ torch.linalg.qr(narrow).Q).Q
+    torch.mm(first, (matrix.T @ first).T, out=matrix)
+    torch.sub(before, matrix, out=left_over)
+    return time.perf_counter() - began
 
 
 def _outer_seconds(anchor: Tensor, now: Tensor, mean: Tensor) -> float:

@@ -1,13 +1,14 @@
 """A whole run: updates of one kind and of another, and what comes between them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unisono.physics.exchange import Exchange, meeting_bytes
 from unisono.physics.link import Link
 from unisono.physics.measured import Job, Measured
 from unisono.physics.ring import BYTES_PER_FLOAT32
-from unisono.physics.rounds import shares_alone
+from unisono.physics.rounds import shares_on
 from unisono.physics.step import Step
 
 
@@ -35,9 +36,9 @@ def course_of(
     step: Step,
     link: Link,
     opening: Step | None = None,
-    machine: int | None = None,
+    on: Sequence[int] = (),
 ) -> Course:
-    """Return a run with `exchange` on all machines, or on one alone.
+    """Return a run with `exchange` on all machines, or on those with these numbers.
 
     `opening` is an update of those made before and after, if there are such.
     """
@@ -45,12 +46,12 @@ def course_of(
     together = min(job.updates, _made_together(job, exchange)) if opening else 0
     first = opening or step
     meetings = _meetings(job) if exchange.behind else 0
-    each = link.seconds(meeting_bytes(job.parameters, measured.machines, averages=job.averages))
+    machines = len(on) or measured.machines
+    each = link.seconds(meeting_bytes(job.parameters, machines, averages=job.averages))
     exposed = (job.updates - together) * step.exposed + together * first.exposed
-    waiting = exposed + meetings * each + _saving(measured, exchange, link)
+    waiting = exposed + meetings * each + _saving(measured, exchange, link, on)
     computing = (job.updates - together) * step.computing + together * first.computing
-    times = 1.0 if machine is None else shares_alone(measured, machine)
-    beside = job.evaluations * measured.evaluation_seconds * times
+    beside = job.evaluations * measured.evaluation_seconds * shares_on(measured, on)
     beside += job.checkpoints * measured.checkpoint_seconds
     return Course(
         updates=job.updates,
@@ -84,13 +85,13 @@ def _multiples(every: int, after: int, up_to: int) -> int:
     return up_to // every - after // every if every else 0
 
 
-def _saving(measured: Measured, exchange: Exchange, link: Link) -> float:
+def _saving(measured: Measured, exchange: Exchange, link: Link, on: Sequence[int]) -> float:
     """Return how long checkpoints wait for what rounding left over on other machines.
 
     Each process hands its own, four bytes a weight, to the leading one. Machines that are
     apart have none.
     """
-    job, members = measured.job, measured.members
+    job, members = measured.job, measured.members_on(on)
     if exchange.exact or len(members) == 1:
         return 0.0
     count = job.checkpoints
@@ -99,5 +100,5 @@ def _saving(measured: Measured, exchange: Exchange, link: Link) -> float:
         apart = _multiples(job.checkpoint_every, job.warmup_steps, last)
         apart += last == job.updates and job.updates % max(1, job.checkpoint_every) > 0
         count -= apart
-    theirs = len(measured.processes) - len(members[0])
+    theirs = sum(map(len, members[1:]))
     return count * link.seconds(theirs * BYTES_PER_FLOAT32 * job.parameters)

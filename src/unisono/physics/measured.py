@@ -1,5 +1,7 @@
 """What probes found on the machines that will train. Structs, because they travel as JSON."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from unisono.physics.machines import machines_of
@@ -119,7 +121,8 @@ class Measured(msgspec.Struct, frozen=True):
 
     `evaluation_seconds` are those of a whole validation; `translation_seconds` are those of
     them in which text is translated for BLEU and for reading. `outer_seconds` are what DiLoCo
-    takes of a processor for each number besides packing.
+    takes of a processor for each number besides packing, `narrowing_seconds` what PowerSGD
+    computes in one update.
     """
 
     job: Job
@@ -129,6 +132,7 @@ class Measured(msgspec.Struct, frozen=True):
     latency: float = 0.0
     packings: tuple[Packing, ...] = ()
     outer_seconds: float = 0.0
+    narrowing_seconds: float = 0.0
     loader_seconds: float = 0.0
     evaluation_seconds: float = 0.0
     translation_seconds: float = 0.0
@@ -141,6 +145,11 @@ class Measured(msgspec.Struct, frozen=True):
         """Return the ranks of each machine."""
         hosts = [process.host for process in self.processes]
         return machines_of(hosts, [process.local_rank for process in self.processes])
+
+    def members_on(self, on: Sequence[int] = ()) -> list[list[int]]:
+        """Return the ranks of the machines with these numbers, or of all."""
+        members = self.members
+        return [members[number] for number in on] or members
 
     @property
     def machines(self) -> int:

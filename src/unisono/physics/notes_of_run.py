@@ -16,8 +16,6 @@ def notes_of_run(measured: Measured, way: Way) -> list[str]:
             f'on one machine there is no network to spare: "{job.strategy}" was not judged, '
             "the line is that of ddp"
         )
-    if way.exchange.narrow:
-        notes.append("what powersgd computes to make gradients narrow is not counted")
     if course.together:
         count = f"{job.warmup_steps:,} updates at the beginning"
         closing = job.closing_steps if way.exchange.behind else 0

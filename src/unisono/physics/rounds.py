@@ -67,23 +67,23 @@ def best_bucket(
     measured: Measured,
     rounds: Sequence[Round],
     exchange: Exchange,
-    machine: int | None = None,
+    on: Sequence[int] = (),
 ) -> float:
     """Return the largest bucket with which a step is about as short as with any other.
 
     The last one is what a step waits for, so it should be small; but each costs its latency.
     """
     one = middle_of(rounds)
-    times = {mb: step_in(measured, one, exchange, mb, machine).seconds for mb in BUCKETS_MB}
+    times = {mb: step_in(measured, one, exchange, mb, on).seconds for mb in BUCKETS_MB}
     shortest = min(times.values())
     return max(mb for mb, seconds in times.items() if seconds <= (1 + AS_GOOD) * shortest)
 
 
-def cluster_of(measured: Measured, link: Link, machine: int | None = None) -> Cluster:
-    """Return all machines of the probes, or the one with this number."""
-    members = measured.members
-    inside = link if len(members) == 1 else INSIDE  # on one machine it is what was measured
-    taken = members if machine is None else [members[machine]]
+def cluster_of(measured: Measured, link: Link, on: Sequence[int] = ()) -> Cluster:
+    """Return all machines of the probes, or those with these numbers."""
+    # On one machine it is what was measured.
+    inside = link if measured.machines == 1 else INSIDE
+    taken = measured.members_on(on)
     count = [len(ranks) for ranks in taken]
     return Cluster(len(taken), max(count), link, inside, sum(count))
 
@@ -93,14 +93,14 @@ def step_in(
     one: Round,
     exchange: Exchange,
     bucket_mb: float,
-    machine: int | None = None,
+    on: Sequence[int] = (),
 ) -> Step:
-    """Return an update of the job as it was in one round: on all machines, or on one alone."""
-    work = one.work if machine is None else _alone(measured, one, machine)
+    """Return an update of the job as it was in one round, on all machines or on some."""
+    work, cluster = work_on(measured, one, on), cluster_of(measured, one.link, on)
     if exchange.card_bytes:
-        work = _taxed(work, _toll(measured, one, exchange))
+        work = _taxed(work, _toll(measured, one, exchange, cluster))
     return step_on(
-        cluster_of(measured, one.link, machine),
+        cluster,
         work,
         exchange,
         measured.job.parameters,
@@ -109,9 +109,12 @@ def step_in(
     )
 
 
-def _alone(measured: Measured, one: Round, machine: int) -> Work:
-    """Return the work of each process of a machine that has the shares of all."""
-    work, more = one.machines[machine], shares_alone(measured, machine)
+def work_on(measured: Measured, one: Round, on: Sequence[int] = ()) -> Work:
+    """Return the work of the slowest process, where some machines have the shares of all."""
+    if not on:
+        return one.work
+    work = max((one.machines[number] for number in on), key=lambda work: work.seconds)
+    more = shares_on(measured, on)
     return replace(
         work,
         forward=work.forward * more,
@@ -120,21 +123,21 @@ def _alone(measured: Measured, one: Round, machine: int) -> Work:
     )
 
 
-def shares_alone(measured: Measured, machine: int) -> float:
-    """Return how many of today's shares a process has if its machine is alone."""
-    return len(measured.processes) / len(measured.members[machine])
+def shares_on(measured: Measured, on: Sequence[int] = ()) -> float:
+    """Return how many of today's shares a process has if these machines do all the work."""
+    return len(measured.processes) / sum(map(len, measured.members_on(on)))
 
 
-def _toll(measured: Measured, one: Round, exchange: Exchange) -> float:
+def _toll(measured: Measured, one: Round, exchange: Exchange, cluster: Cluster) -> float:
     """Return the seconds an update takes of the processor for its exchange, if it computes."""
     if not one.toll:
         return 0.0
-    parties = cluster_of(measured, one.link).parties
     packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
     # One is unpacked right away, to see what rounding dropped.
-    each = packing.pack + (parties + 1) * packing.unpack if packing else 0.0
+    each = packing.pack + (cluster.parties + 1) * packing.unpack if packing else 0.0
     each += measured.outer_seconds if exchange.behind else 0.0
     whole = one.toll * exchange.card_bytes + each * measured.job.parameters
+    whole += measured.narrowing_seconds if exchange.narrow else 0.0
     return whole / exchange.every + one.toll * exchange.inside_bytes
 
 

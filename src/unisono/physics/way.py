@@ -34,8 +34,8 @@ class Interval:
 class Way:
     """One way to run the job: on so many machines, with this exchange.
 
-    `step` is an update that the exchange is for, `course` the whole run. If it is one of
-    several machines, `host` is its name.
+    `step` is an update that the exchange is for, `course` the whole run. `hosts` are the names
+    of the machines if these are not all.
     """
 
     machines: int
@@ -48,7 +48,7 @@ class Way:
     speedup: float
     bucket_mb: float = USUAL_BUCKET_MB
     stop: str = ""
-    host: str = ""
+    hosts: tuple[str, ...] = ()
 
     @property
     def update_seconds(self) -> float:
@@ -67,16 +67,16 @@ def way_of(
     exchange: Exchange,
     price: float,
     alone: Way | None = None,
-    machine: int | None = None,
+    on: Sequence[int] = (),
 ) -> Way:
-    """Return one way on all machines, compared with one `alone`, or on the `machine` alone."""
-    bucket_mb = _bucket_for(measured, rounds, exchange, machine)
-    steps = [step_in(measured, one, exchange, bucket_mb, machine) for one in rounds]
+    """Return one way on all machines, or on some, compared with one `alone`."""
+    bucket_mb = _bucket_for(measured, rounds, exchange, on)
+    steps = [step_in(measured, one, exchange, bucket_mb, on) for one in rounds]
     step = _middle(steps)
     link = middle_of(rounds).link
-    opening = _opening(measured, rounds, exchange, bucket_mb)
-    course = course_of(measured, exchange, step, link, opening, machine)
-    machines = measured.machines if machine is None else 1
+    opening = _opening(measured, rounds, exchange, bucket_mb, on)
+    course = course_of(measured, exchange, step, link, opening, on)
+    machines = len(on) or measured.machines
     hours = course.seconds / SECONDS_PER_HOUR if course.updates else 0.0
     speedup = alone.update_seconds / _for_each(course, step) if alone else 1.0
     return Way(
@@ -90,30 +90,34 @@ def way_of(
         speedup=speedup,
         bucket_mb=bucket_mb,
         stop=why_not(machines, speedup, _waiting(course, step)),
-        host=measured.machine(machine) if machine is not None else "",
+        hosts=tuple(measured.machine(number) for number in on),
     )
 
 
 def _bucket_for(
-    measured: Measured, rounds: Sequence[Round], exchange: Exchange, machine: int | None
+    measured: Measured, rounds: Sequence[Round], exchange: Exchange, on: Sequence[int]
 ) -> float:
     """Return the size of buckets: as it is set, or with "auto" the best, or the usual."""
     if measured.job.bucket_mb or measured.job.strategy != AUTO:
         return measured.job.bucket_mb or USUAL_BUCKET_MB
-    return best_bucket(measured, rounds, exchange, machine)
+    return best_bucket(measured, rounds, exchange, on)
 
 
 def _opening(
-    measured: Measured, rounds: Sequence[Round], exchange: Exchange, bucket_mb: float
+    measured: Measured,
+    rounds: Sequence[Round],
+    exchange: Exchange,
+    bucket_mb: float,
+    on: Sequence[int],
 ) -> Step | None:
     """Return an update of those before machines go apart, or gradients become narrow."""
     if not (exchange.behind or exchange.narrow):
         return None
-    size, cluster = measured.job.parameters, cluster_of(measured, rounds[0].link)
+    size, cluster = measured.job.parameters, cluster_of(measured, rounds[0].link, on)
     first = exact_exchange(size, cluster)
     if exchange.behind:
         first = replace(packed_exchange(size, cluster, exchange.bits), late_words=False)
-    return _middle([step_in(measured, one, first, bucket_mb) for one in rounds])
+    return _middle([step_in(measured, one, first, bucket_mb, on) for one in rounds])
 
 
 def _middle(steps: Sequence[Step]) -> Step:

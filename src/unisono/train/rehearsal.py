@@ -20,7 +20,7 @@ import torch
 
 from unisono.comm.ddp import Ddp
 from unisono.comm.link_probe import latency, one_way_rates, sum_of, sustained
-from unisono.comm.packing_probe import outer_cost, packing_costs
+from unisono.comm.packing_probe import narrowing_cost, outer_cost, packing_costs
 from unisono.comm.protocol import Comm, Strategy, World
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell, say_nothing
@@ -94,6 +94,7 @@ def rehearse(
             pairs, pulses, ping = _network(comm, seconds * STREAM_SHARE)
             packings = [] if comm.world.size == 1 else packing_costs(comm)
             outer = 0.0 if comm.world.size == 1 else outer_cost(comm)
+            narrowing = _narrowing(comm, model, settings.sync.low_rank) if whole else 0.0
             gradients = [] if comm.world.size == 1 else _gradients(comm, trial, model)
             updates, sums = _turns(comm, trial, model, began + seconds)
             beside = _Beside()
@@ -111,6 +112,7 @@ def rehearse(
         latency=ping,
         packings=tuple(packings),
         outer_seconds=outer,
+        narrowing_seconds=narrowing,
         loader_seconds=beside.loader,
         evaluation_seconds=beside.evaluation + beside.translation,
         translation_seconds=beside.translation,
@@ -233,6 +235,13 @@ def _narrow_numbers(model: TransformerModel, rank: int) -> int:
     """Return how many numbers PowerSGD sends of a gradient."""
     shapes = [weight.shape for weight in model.parameters() if weight.requires_grad]
     return sum(narrowed(*s, rank) if len(s) == 2 else s.numel() for s in shapes)
+
+
+def _narrowing(comm: Comm, model: TransformerModel, rank: int) -> float:
+    """Return the seconds that PowerSGD computes in an update."""
+    shapes = [(s[0], s[1]) for s in (w.shape for w in model.parameters()) if len(s) == 2]
+    narrow = [shape for shape in shapes if narrowed(*shape, rank) < shape[0] * shape[1]]
+    return 0.0 if comm.world.size == 1 else narrowing_cost(comm, narrow, rank)
 
 
 def _process(settings: Settings, comm: Comm, updates: list[Update], sums: list[Sum]) -> Process:
