@@ -11,7 +11,7 @@ import msgspec
 from unisono.cli.launch import run_command
 from unisono.cli.launch_hosts import launch_on_hosts
 from unisono.cli.launch_options import host_options
-from unisono.cli.options import config_argument, set_option
+from unisono.cli.options import Number, config_argument, set_option
 from unisono.config.load import load_settings
 from unisono.exit_codes import DONE, FAILED
 from unisono.launch.local import plan_local
@@ -35,8 +35,14 @@ FORMAT = 1
     type=click.IntRange(0),
     help="Processes on each machine; 0 is this one process.",
 )
-@click.option("--seconds", default=35.0, show_default=True, help="How long to measure.")
-@click.option("--price", default=0.0, help="Of a machine's hour.")
+@click.option(
+    "--seconds",
+    default=35.0,
+    show_default=True,
+    type=Number(0, min_open=True),
+    help="How long to measure.",
+)
+@click.option("--price", default=0.0, type=Number(0), help="Of a machine's hour.")
 @click.option("--force", is_flag=True, help="Exit with 0 even if it should not be trained.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @host_options

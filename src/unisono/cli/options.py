@@ -1,10 +1,26 @@
 """Options that several verbs share."""
 
+import math
 from pathlib import Path
+from typing import Any
 
 import click
 
 PathType = click.Path(path_type=Path)
+
+
+class Number(click.FloatRange):
+    """A number within limits; "nan" and "inf" are none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read the number."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number.", param, ctx)
+        return number
+
 
 config_argument = click.argument("config", type=PathType)
 set_option = click.option(
