@@ -23,7 +23,7 @@ from unisono.physics.devices import DEVICES, device_called, measured_cpu
 from unisono.physics.exchange import Exchange, flat_ring, gathered, hierarchical, packed_bytes
 from unisono.physics.link import Link, nominal_link
 from unisono.physics.measured import Gradient
-from unisono.physics.pipeline import buckets_of, end_of_exchange, filled, ready_times
+from unisono.physics.pipeline import arrivals, buckets_of, filled, ready_times
 from unisono.physics.step import Step, Work, step_of
 
 MB = 1 << 20
@@ -60,8 +60,8 @@ def test_buckets_fill_up_one_after_the_other():
 
 def test_a_bucket_waits_until_it_is_full_and_until_the_link_is_free():
     link = Link(10.0)
-    assert end_of_exchange([1.0, 2.0, 9.0], [20, 20, 10], link) == 10.0  # 3, 5, then 9 + 1
-    assert end_of_exchange([1.0, 2.0, 3.0], [20, 20, 10], link) == 6.0  # one after the other
+    assert arrivals([1.0, 2.0, 9.0], [20, 20, 10], link) == [3.0, 5.0, 10.0]
+    assert arrivals([1.0, 2.0, 3.0], [20, 20, 10], link) == [3.0, 5.0, 6.0]
 
 
 @given(
@@ -216,3 +216,19 @@ def test_devices_are_found_however_they_are_written():
     assert measured_cpu(160e9, 8e9).rate("fp32") == 120e9
     with pytest.raises(ConfigError, match="no device is called K80"):
         device_called("K80")
+
+
+def test_a_machine_that_sums_within_itself_first_takes_its_time_for_it():
+    size, work = 50 * MB, Work(forward=1.0, backward=2.0)  # eight buckets of 25 MB
+    # For each number of four processes 6 bytes pass, here in a second for all numbers.
+    slow, quick = (Cluster(2, 4, Link(1e12), Link(rate)) for rate in (6 * size, 1e12))
+    for exchange in (packed_exchange(size, slow, 8), local_exchange(size, slow, 4, 8)):
+        assert step_on(quick, work, exchange, size).exposed == pytest.approx(0, abs=1e-3)
+        # All hide behind the backward pass but for the last bucket.
+        step = step_on(slow, work, exchange, size)
+        assert step.exposed == pytest.approx(1 / 8, abs=1e-3)
+        assert step.hidden == pytest.approx(7 / 8, abs=1e-3)
+    # With a second between machines too, the last bucket takes the one and then the other.
+    both = Cluster(2, 4, Link(packed_bytes(size, 8)), Link(6 * size))
+    step = step_on(both, work, packed_exchange(size, both, 8), size)
+    assert step.exposed == pytest.approx(2 / 8, abs=1e-3)

@@ -10,7 +10,7 @@ from unisono.physics.link import Link
 from unisono.physics.measured import Gradient
 from unisono.physics.pipeline import USUAL_BUCKET_MB, buckets_of
 from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
-from unisono.physics.step import Step, Work, step_of
+from unisono.physics.step import Inside, Step, Work, step_of
 
 INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
 # A link that a rare exchange keeps busy all the time is late as soon as anything else is sent.
@@ -118,8 +118,8 @@ def step_on(
 ) -> Step:
     """Return an update of `work` on every process of `cluster`; see `step_of`.
 
-    The slowest link decides: what passes inside a machine meanwhile is hidden behind what
-    passes between machines, unless there is only one.
+    A ring over several machines is as slow as its slowest link: what passes inside a machine
+    meanwhile is hidden. Where machines sum within themselves first, that has its time.
     """
     link = cluster.link if cluster.nodes > 1 else cluster.inside
     ring = exchange.exact or exchange.narrow
@@ -135,6 +135,7 @@ def step_on(
         bucket_mb=bucket_mb,
         hops=max(1, hops),
         gradients=gradients,
+        inside=Inside(cluster.inside, max(1, 2 * (cluster.workers - 1))),
     )
 
 

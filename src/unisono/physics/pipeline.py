@@ -65,11 +65,12 @@ def words_first(gradients: Sequence[Gradient]) -> list[Gradient]:
     return [*words, *others]
 
 
-def end_of_exchange(
+def arrivals(
     ready: Sequence[float], wire_bytes: Sequence[float], link: Link, messages: int = 1
-) -> float:
-    """Return when the last bucket has arrived; each waits until it is full and its turn."""
-    free = 0.0
+) -> list[float]:
+    """Return when each bucket has arrived; each waits until it is full and its turn."""
+    free, times = 0.0, []
     for time, count in zip(ready, wire_bytes, strict=True):
         free = max(free, time) + link.seconds(count, messages)
-    return free
+        times.append(free)
+    return times

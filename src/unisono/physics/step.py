@@ -8,8 +8,8 @@ from unisono.physics.link import Link
 from unisono.physics.measured import Gradient
 from unisono.physics.pipeline import (
     USUAL_BUCKET_MB,
+    arrivals,
     buckets_of,
-    end_of_exchange,
     filled,
     ready_times,
     words_first,
@@ -52,6 +52,18 @@ class Step:
         return self.exposed / self.seconds if self.seconds > 0 else 0.0
 
 
+@dataclass(frozen=True)
+class Inside:
+    """The way between the processes of a machine, and how many messages follow each other."""
+
+    link: Link
+    hops: int = 1
+
+    def seconds(self, count: float) -> float:
+        """Return how long `count` bytes take."""
+        return self.link.seconds(count, self.hops)
+
+
 def step_of(
     work: Work,
     exchange: Exchange,
@@ -61,28 +73,48 @@ def step_of(
     bucket_mb: float = USUAL_BUCKET_MB,
     hops: int = 1,
     gradients: Sequence[Gradient] = (),
+    inside: Inside | None = None,
 ) -> Step:
     """Return what an update costs; `hops` messages follow each other in one exchange.
 
-    Where nobody has seen when which of the `gradients` is ready, they come evenly.
+    Where nobody has seen when which of the `gradients` is ready, they come evenly. What each
+    process passes on within its machine takes the way `inside`, if that is given: a bucket
+    first, and then what goes between machines.
     """
-    if exchange.card_bytes <= 0:
+    within = exchange.inside_bytes if inside else 0.0
+    if exchange.card_bytes <= 0 and within <= 0:
         return Step(work.seconds, work.seconds, 0.0, 0.0)
+    sizes, ready = _buckets(work, exchange, gradient_bytes, bucket_mb, gradients)
+    window, whole = work.backward * work.tail, sum(sizes)
+    waits = wire = 0.0
+    if within > 0 and inside:
+        parts = [within * size / whole for size in sizes]
+        ready = arrivals(ready, parts, inside.link, inside.hops)
+        waits, wire = max(0.0, ready[-1] - window), sum(map(inside.seconds, parts))
     alone = link.seconds(exchange.card_bytes, hops)
     if exchange.behind:
-        late = max(0.0, alone - exchange.every * work.seconds)
-        exposed, wire = late / exchange.every, alone / exchange.every
+        late = max(0.0, alone - exchange.every * (work.seconds + waits))
+        exposed, wire = waits + late / exchange.every, wire + alone / exchange.every
     elif exchange.overlaps and exchange.every == 1:
-        window = work.backward * work.tail
-        sizes = buckets_of(gradient_bytes, bucket_mb)
-        ready = ready_times(sizes, window)
-        if gradients:
-            order = words_first(gradients) if exchange.late_words else gradients
-            sizes, ready = filled(order, bucket_mb, window)
-        share = exchange.card_bytes / sum(sizes)
-        end = end_of_exchange(ready, [size * share for size in sizes], link, hops)
-        wire = sum(link.seconds(size * share, hops) for size in sizes)
-        exposed = max(0.0, end - window)
+        parts = [exchange.card_bytes * size / whole for size in sizes]
+        exposed = max(0.0, arrivals(ready, parts, link, hops)[-1] - window)
+        wire += sum(link.seconds(part, hops) for part in parts)
     else:
-        exposed = wire = alone / exchange.every
+        exposed, wire = waits + alone / exchange.every, wire + alone / exchange.every
     return Step(work.seconds + exposed, work.seconds, exposed, max(0.0, wire - exposed))
+
+
+def _buckets(
+    work: Work,
+    exchange: Exchange,
+    gradient_bytes: int,
+    bucket_mb: float,
+    gradients: Sequence[Gradient],
+) -> tuple[list[int], list[float]]:
+    """Return the size of each bucket, and when it is full."""
+    window = work.backward * work.tail
+    if gradients:
+        order = words_first(gradients) if exchange.late_words else gradients
+        return filled(order, bucket_mb, window)
+    sizes = buckets_of(gradient_bytes, bucket_mb)
+    return sizes, ready_times(sizes, window)
