@@ -1,29 +1,37 @@
 """How fast devices compute: from data sheets, with the share of it that training reaches.
 
 Peaks are the makers' figures for dense products, in FLOP/s: `fp32` without tensor cores,
-`half` for fp16 or bf16 on tensor cores (on a P100, which has none, for fp16). How much of a
-peak a Transformer reaches depends on its width and its batches; the shares below are what
-`simulate` assumes unless it is told better, and a probe on the real device replaces them.
+`half` for fp16 or bf16 on tensor cores (on a P100, which has none, for fp16). What a
+Transformer reaches of them is assumed, for all devices alike: a share of the peak, but no
+more than its memory can feed. Both numbers are what V100s reached in the field, in fp32 and
+in mixed precision (docs/physics.md). A probe on the real device replaces them.
 """
 
+import math
 from dataclasses import dataclass
 
 from unisono.errors import ConfigError
 
 TERA, GIGA = 1e12, 1e9
+USUAL_SHARE = 0.40  # of a peak
+FLOPS_PER_BYTE = 10.0  # that a base model computes for each byte that memory can move
 
 
 @dataclass(frozen=True)
 class Device:
-    """A processor: peak rates, memory, power limit, and what training makes of the peaks."""
+    """A processor: peak rates, memory and how fast it is, power limit, share of the peaks.
+
+    `memory` is in bytes, `bandwidth` in bytes a second. Not all devices know `bf16`.
+    """
 
     name: str
     fp32: float
     half: float
     memory: float
+    bandwidth: float
     watts: float
-    fp32_share: float = 0.45
-    half_share: float = 0.20
+    bf16: bool = True
+    share: float = USUAL_SHARE
 
     def peak(self, precision: str) -> float:
         """Return the FLOP/s of the data sheet."""
@@ -31,20 +39,25 @@ class Device:
 
     def rate(self, precision: str) -> float:
         """Return the FLOP/s that training reaches with "fp32", "bf16" or "fp16"."""
-        share = self.fp32_share if precision == "fp32" else self.half_share
-        return self.peak(precision) * share
+        if precision == "bf16" and not self.bf16:
+            raise ConfigError(
+                f"a {self.name} cannot compute in bf16",
+                where="--precision",
+                fix="take fp16, or fp32",
+            )
+        return min(self.peak(precision) * self.share, self.bandwidth * FLOPS_PER_BYTE)
 
 
 DEVICES = {
     device.name: device
     for device in (
-        Device("V100", 15.7 * TERA, 125 * TERA, 16 * GIGA, 250),
-        Device("P100", 9.5 * TERA, 19.0 * TERA, 16 * GIGA, 250, half_share=0.40),
-        Device("T4", 8.1 * TERA, 65 * TERA, 16 * GIGA, 70),
-        Device("A100", 19.5 * TERA, 312 * TERA, 40 * GIGA, 400),
-        Device("H100", 67 * TERA, 989 * TERA, 80 * GIGA, 700, half_share=0.15),
-        Device("L4", 30.3 * TERA, 121 * TERA, 24 * GIGA, 72),
-        Device("RTX4090", 82.6 * TERA, 165 * TERA, 24 * GIGA, 450, fp32_share=0.35),
+        Device("V100", 15.7 * TERA, 125 * TERA, 16 * GIGA, 900 * GIGA, 250, bf16=False),
+        Device("P100", 9.5 * TERA, 19.0 * TERA, 16 * GIGA, 732 * GIGA, 250, bf16=False),
+        Device("T4", 8.1 * TERA, 65 * TERA, 16 * GIGA, 320 * GIGA, 70, bf16=False),
+        Device("A100", 19.5 * TERA, 312 * TERA, 40 * GIGA, 1555 * GIGA, 400),
+        Device("H100", 67 * TERA, 989 * TERA, 80 * GIGA, 3350 * GIGA, 700),
+        Device("L4", 30.3 * TERA, 121 * TERA, 24 * GIGA, 300 * GIGA, 72),
+        Device("RTX4090", 82.6 * TERA, 165 * TERA, 24 * GIGA, 1008 * GIGA, 450),
     )
 }
 
@@ -70,4 +83,4 @@ def device_called(name: str) -> Device:
 def measured_cpu(flops_per_second: float, memory: float) -> Device:
     """Return a processor of which a probe has found the rate of products."""
     rate = flops_per_second
-    return Device("CPU", rate, rate, memory, 0.0, fp32_share=0.75, half_share=0.75)
+    return Device("CPU", rate, rate, memory, math.inf, 0.0, share=0.75)
