@@ -11,7 +11,13 @@ from unisono.errors import ConfigError
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.physics.link import nominal_link
 
+BASE = TransformerSettings(**PRESETS["base"])
 FIELD = ["--model", "base", "--gpu", "V100", "--gpus-per-node", "2", "--link", "1gbit"]
+
+
+def told_by(*arguments):
+    """Return what JSON says, by number of machines."""
+    return {one["nodes"]: one for one in json.loads(said(*arguments, "--json"))["nodes"]}
 
 
 def said(*arguments):
@@ -36,8 +42,8 @@ def test_a_second_machine_on_a_slow_link_is_warned_of():
     ("link", "advised"), [("100gbit", "ddp"), ("1gbit", "4-bit"), ("100mbit", "diloco")]
 )
 def test_the_slower_the_link_the_more_drastic_the_advice(link, advised):
-    told = json.loads(said(*FIELD, "--link", link, "--nodes", "2", "--json"))
-    assert told["nodes"][0]["advised"].split(",")[0] == advised
+    told = told_by(*FIELD, "--link", link, "--nodes", "2")
+    assert told[2]["advised"].split(",")[0] == advised
 
 
 def test_the_page_says_the_same():
@@ -48,7 +54,7 @@ def test_the_page_says_the_same():
 
 
 def test_a_fast_link_makes_machines_add_up_and_costs_stay():
-    job = Job(TransformerSettings(**PRESETS["base"]), 32000, 65536, 28, 1e12, 1000, price=1.0)
+    job = Job(BASE, 32000, 65536, 28, 1e12, 1000, price=1.0)
     one, four = outlooks(job, [1, 4], 1, nominal_link(100e9))
     assert four.advised.speedup == pytest.approx(4, rel=0.05)
     assert four.advised.bill.money == pytest.approx(one.advised.bill.money, rel=0.05)
@@ -56,8 +62,7 @@ def test_a_fast_link_makes_machines_add_up_and_costs_stay():
 
 
 def test_machines_that_fewer_would_do_without_are_warned_of():
-    many = [*FIELD, "--link", "5gbit", "--nodes", "16,1,4,2"]
-    told = {one["nodes"]: one for one in json.loads(said(*many, "--json"))["nodes"]}
+    told = told_by(*FIELD, "--link", "5gbit", "--nodes", "16,1,4,2")
     ddp = {count: one["ways"][0] for count, one in told.items()}
     # A larger ring sends more, and there is less computing to hide it.
     assert 1 < ddp[4]["speedup"] < ddp[2]["speedup"]
@@ -68,12 +73,88 @@ def test_machines_that_fewer_would_do_without_are_warned_of():
 
 
 def test_where_no_exchange_makes_more_machines_faster_fewer_are_advised():
-    job = Job(TransformerSettings(**PRESETS["base"]), 32000, 4096, 28, 1e13, 1000)
-    by_count = {one.nodes: one for one in outlooks(job, [64, 8], 1, nominal_link(100e6))}
-    assert by_count[64].advised.speedup < by_count[8].advised.speedup
-    assert (by_count[8].fewer, by_count[64].fewer) == (0, 8)
-    page = said("--tokens-per-update", "4096", "--nodes", "8,64", "--link", "100mbit")
-    assert "; 8 would do" in page
+    job = Job(BASE, 32000, 4096, 28, 1e13, 100_000, 0.0, 4000, 2000)
+    by_count = {one.nodes: one for one in outlooks(job, [64, 4, 8], 1, nominal_link(300e6))}
+    assert by_count[8].advised.speedup < by_count[4].advised.speedup
+    assert [by_count[count].fewer for count in (1, 4, 8, 64)] == [0, 0, 4, 4]
+    page = said("--tokens-per-update", "4096", "--nodes", "4,64", "--link", "300mbit")
+    assert "; 4 would do" in page
+
+
+def test_one_machine_is_always_shown():
+    assert list(told_by(*FIELD, "--nodes", "2")) == [1, 2]
+    assert list(told_by(*FIELD, "--nodes", "4, 2,2,4")) == [1, 2, 4]
+    assert "       1  ddp " in said(*FIELD, "--nodes", "2")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("link", ["100mbit", "2gbit", "100gbit"])
+def test_so_many_machines_are_never_more_than_so_many_times_as_fast(precision, link):
+    common = [*FIELD, "--tokens-per-update", "28672", "--link", link]
+    told = told_by(*common, "--precision", precision, "--nodes", "2,4,16")
+    for count, outlook in told.items():
+        assert all(way["speedup"] <= count for way in outlook["ways"])
+
+
+def test_the_optimizer_takes_every_device_as_long():
+    job = Job(BASE, 32000, 32768, 28, 1e13, 1000)
+    one, many = job.work(1), job.work(16)
+    assert many.forward == pytest.approx(one.forward / 16)
+    assert many.optimizer == one.optimizer > 0
+    assert job.work(1).optimizer < 0.01 * one.seconds
+
+
+def test_machines_that_go_apart_pay_for_every_meeting():
+    common = [*FIELD, "--link", "100mbit", "--nodes", "2", "--steps", "10000"]
+
+    def diloco(*arguments):
+        return told_by(*common, *arguments)[2]["ways"][-1]
+
+    never = diloco("--validate-every", "0", "--save-every", "0")
+    usual = diloco()
+    often = diloco("--validate-every", "100", "--save-every", "250")
+    # At 2000, 4000 … 10000; at multiples of 100 and of 250, once where both are due; at last.
+    assert [way["meetings"] for way in (never, usual, often)] == [1, 5, 100 + 40 - 20]
+    assert usual["step_seconds"] == often["step_seconds"]
+    more = (often["hours"] - usual["hours"]) * 3600
+    assert more == pytest.approx((120 - 5) * usual["meeting_seconds"], rel=1e-6)
+    # Weights and two moments, two bytes each, at 94 of 100 Mbit/s.
+    assert usual["meeting_seconds"] == pytest.approx(60_524_544 * 6 / 11.75e6, rel=0.01)
+    assert "come together 5 times" in said(*common)
+
+
+def test_the_page_says_what_depends_on_the_assumed_rate():
+    # At 1 Gbit/s the choice hangs on the rate, at 100 Gbit/s it does not.
+    common = [*FIELD, "--precision", "fp16", "--nodes", "2"]
+    assert "if devices computed 20% slower: 4-bit for 2 machines" in said(*common)
+    two = told_by(*common)[2]
+    assert (two["advised"], two["advised_if_slower"]) == ("diloco, every 2", "4-bit")
+    firm = said(*common, "--link", "100gbit")
+    assert "20% slower or faster would change no advice and no warning" in firm
+
+
+def test_ranges_are_those_of_slower_and_faster_devices():
+    two = told_by(*FIELD, "--tflops", "5", "--nodes", "2")[2]["ways"]
+    for tflops, place in (("6", 0), ("4", 1)):
+        other = told_by(*FIELD, "--tflops", tflops, "--nodes", "2")[2]["ways"]
+        for way, same in zip(two, other, strict=True):
+            assert way["step_seconds_range"][place] == pytest.approx(same["step_seconds"])
+
+
+def test_json_has_its_format_and_what_was_asked():
+    told = json.loads(said(*FIELD, "--nodes", "2,2,1", "--price", "2.5", "--json"))
+    assert told["format"] == 1
+    assert told["inputs"]["nodes"] == [1, 2]
+    assert (told["inputs"]["gpu"], told["inputs"]["price"]) == ("V100", 2.5)
+    free = json.loads(said(*FIELD, "--json"))["nodes"][0]["ways"][0]
+    assert free["money"] is None
+    assert free["hours"] > 0
+
+
+def test_a_plot_is_drawn_where_it_was_asked_for(tmp_path):
+    plot = tmp_path / "machines.svg"
+    assert said(*FIELD, "--nodes", "2", "--plot", str(plot)).startswith("base: ")
+    assert plot.read_text().startswith("<svg ")
 
 
 @pytest.mark.parametrize(
@@ -84,9 +165,33 @@ def test_where_no_exchange_makes_more_machines_faster_fewer_are_advised():
         (["--gpu", "K80"], "no device is called K80"),
         (["--nodes", "1,x"], "not a list of numbers"),
         (["--nodes", "0"], "not a list of numbers"),
+        (["--nodes", "2000"], "not a list of numbers from 1 to 1024"),
         (["--link", "fast"], "cannot be read"),
+        (["--gpu", "P100", "--precision", "bf16"], "a P100 cannot compute in bf16"),
+        (["--plot", "/nowhere/at/all.svg"], "cannot be written"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments, message):
     with pytest.raises(ConfigError, match=message):
         CliRunner().invoke(simulate, arguments, catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--length", "0"],
+        ["--length", "nan"],
+        ["--tokens-per-update", "0"],
+        ["--tokens-per-update", "-100"],
+        ["--tflops", "nan"],
+        ["--tflops", "inf"],
+        ["--price", "-3"],
+        ["--price", "nan"],
+        ["--save-every", "-1"],
+        ["--gpus-per-node", "0"],
+    ],
+)
+def test_numbers_that_are_none_are_refused(arguments):
+    result = CliRunner().invoke(simulate, arguments)
+    assert result.exit_code == 2
+    assert arguments[0] in result.output

@@ -2,7 +2,8 @@
 
 Everything follows from `physics` and a few numbers about the model and the machines. As
 everywhere in Unisono, an update sees the same number of tokens on one device or on sixteen:
-more devices have less to compute each, and as much to exchange.
+more devices have less to compute each, and as much to exchange. What an evaluation or a
+checkpoint computes is not known on paper; that machines which went apart meet for it, is.
 """
 
 from collections.abc import Sequence
@@ -12,11 +13,19 @@ from unisono.models.settings import TransformerSettings
 from unisono.models.size import parameter_count, training_flops
 from unisono.physics.bill import Bill, Option, bill_for, least_drastic, why_not
 from unisono.physics.cluster import Cluster, choices, step_on
+from unisono.physics.course import Course, course_of
+from unisono.physics.devices import FLOPS_PER_BYTE
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
-from unisono.physics.step import Work
+from unisono.physics.measured import Job as Plan
+from unisono.physics.measured import Measured, Process
+from unisono.physics.step import Step, Work
 
-OPTIMIZER_SHARE = 0.02  # of the computing; assumed, like the share of a device's peak
+# Adam reads weight, gradient and two moments of four bytes each, and writes all but the
+# gradient: memory is what that takes, on every device as much.
+OPTIMIZER_BYTES = 28
+# By which a device may be slower or faster than was assumed, without surprising anybody.
+DOUBT = 0.20
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,8 @@ class Job:
     flops_per_second: float
     updates: int
     price: float = 0.0
+    evaluation_every: int = 0
+    checkpoint_every: int = 0
 
     @property
     def parameters(self) -> int:
@@ -45,17 +56,46 @@ class Job:
         """Return what each of `devices` computes in one update."""
         flops = training_flops(self.model, self.vocabulary, 1, self.length, self.length)
         seconds = flops * self.sentences / devices / self.flops_per_second
-        return Work(seconds / 3, seconds * 2 / 3, optimizer=seconds * OPTIMIZER_SHARE)
+        memory_rate = self.flops_per_second / FLOPS_PER_BYTE
+        optimizer = self.parameters * OPTIMIZER_BYTES / memory_rate
+        return Work(seconds / 3, seconds * 2 / 3, optimizer=optimizer)
+
+    def on(self, cluster: Cluster) -> Measured:
+        """Return what probes would find on machines that one does not have."""
+        plan = Plan(
+            parameters=self.parameters,
+            tokens_per_update=self.tokens_per_update,
+            sentences_per_update=self.sentences,
+            updates=self.updates,
+            evaluation_every=self.evaluation_every,
+            checkpoint_every=self.checkpoint_every,
+        )
+        ranks = [divmod(rank, cluster.workers) for rank in range(cluster.ranks)]
+        processes = [
+            Process(rank, local_rank, f"node{node}", "cuda", 1, 1, 0, 0, 0)
+            for rank, (node, local_rank) in enumerate(ranks)
+        ]
+        return Measured(plan, tuple(processes))
 
 
 @dataclass(frozen=True)
 class Line:
-    """One way to run the job on some machines."""
+    """One way to run the job on some machines.
 
+    `step` is an update by itself. The `bill` is for updates with their share of the whole run.
+    """
+
+    step: Step
+    course: Course
     bill: Bill
     exchange: Exchange
     speedup: float
     warning: str
+
+    @property
+    def kind(self) -> tuple[str, int]:
+        """Return what it is called on other numbers of machines too."""
+        return self.exchange.strategy, self.exchange.bits
 
 
 @dataclass(frozen=True)
@@ -77,43 +117,49 @@ class Outlook:
     @property
     def advised(self) -> Line:
         """Return the one to take: see `least_drastic`."""
-        steps = [line.bill.step for line in self.lines]
         options = [
-            Option(step.seconds, step.waiting, line.exchange.behind)
-            for step, line in zip(steps, self.lines, strict=True)
+            Option(line.bill.step.seconds, line.step.waiting, line.exchange.behind)
+            for line in self.lines
         ]
         return self.lines[least_drastic(options)]
 
 
 def outlooks(job: Job, nodes: Sequence[int], devices: int, link: Link) -> list[Outlook]:
-    """Return what each number of machines with `devices` each would make of the job.
+    """Return what one machine would make of the job, and each number of `nodes`.
 
-    Each is compared with one machine, and with every smaller number that was asked about.
+    Each machine has so many `devices`. Each number is compared with one machine, and with
+    every smaller one that was asked about.
     """
-    one = _lines(job, Cluster(1, devices, link), None)[0]
-    found: dict[int, Outlook] = {}
-    for count in sorted(set(nodes)):
-        lines = tuple(_lines(job, Cluster(count, devices, link), one.bill))
-        found[count] = _compared(Outlook(count, lines), list(found.values()))
-    return [found[count] for count in nodes]
+    one = _lines(job, Cluster(1, devices, link), None)
+    found = [Outlook(1, tuple(one))]
+    for count in sorted(set(nodes) - {1}):
+        lines = tuple(_lines(job, Cluster(count, devices, link), one[0].bill))
+        found.append(_compared(Outlook(count, lines), found))
+    return found
+
+
+def in_doubt(job: Job, nodes: Sequence[int], devices: int, link: Link) -> list[list[Outlook]]:
+    """Return the outlooks if devices compute slower than was assumed, and if faster."""
+    rates = [job.flops_per_second * factor for factor in (1 - DOUBT, 1 + DOUBT)]
+    jobs = [replace(job, flops_per_second=rate) for rate in rates]
+    return [outlooks(one, nodes, devices, link) for one in jobs]
 
 
 def _compared(outlook: Outlook, smaller: Sequence[Outlook]) -> Outlook:
     """Return an outlook that knows where fewer machines would do."""
     lines = tuple(_warned(outlook.nodes, line, smaller) for line in outlook.lines)
-    best = max(smaller, key=lambda one: one.advised.speedup, default=outlook)
+    best = max(smaller, key=lambda one: one.advised.speedup)
     fewer = best.nodes if best.advised.speedup >= outlook.advised.speedup else 0
-    return replace(outlook, lines=lines, fewer=fewer if best is not outlook else 0)
+    return replace(outlook, lines=lines, fewer=fewer)
 
 
 def _warned(nodes: int, line: Line, smaller: Sequence[Outlook]) -> Line:
     """Return a line that warns if fewer machines do better with an exchange of the kind."""
-    kind = line.exchange.strategy, line.exchange.bits
     same = {
         outlook.nodes: other.speedup
         for outlook in smaller
         for other in outlook.lines
-        if (other.exchange.strategy, other.exchange.bits) == kind
+        if other.kind == line.kind
     }
     fewer = max(same, key=lambda count: same[count], default=0)
     if line.speedup <= 1 or not fewer or line.speedup > same[fewer]:
@@ -122,12 +168,13 @@ def _warned(nodes: int, line: Line, smaller: Sequence[Outlook]) -> Line:
 
 
 def _lines(job: Job, cluster: Cluster, one: Bill | None) -> list[Line]:
-    work = job.work(cluster.ranks)
+    work, measured = job.work(cluster.ranks), job.on(cluster)
     lines = []
     for exchange in choices(job.parameters, cluster, work):
         step = step_on(cluster, work, exchange, job.parameters)
+        course = course_of(measured, exchange, step, cluster.link)
         bill = bill_for(
-            step,
+            _mean_update(step, course),
             nodes=cluster.nodes,
             sentences_per_step=job.sentences,
             sentences=job.sentences * job.updates,
@@ -135,5 +182,14 @@ def _lines(job: Job, cluster: Cluster, one: Bill | None) -> list[Line]:
         )
         alone = one or bill
         speedup = bill.sentences_per_second / alone.sentences_per_second
-        lines.append(Line(bill, exchange, speedup, why_not(bill.nodes, speedup, step.waiting)))
+        warning = why_not(bill.nodes, speedup, bill.step.waiting)
+        lines.append(Line(step, course, bill, exchange, speedup, warning))
     return lines
+
+
+def _mean_update(step: Step, course: Course) -> Step:
+    """Return an update with its share of what comes between updates."""
+    seconds, waiting = (
+        whole / course.updates for whole in (course.seconds, course.waiting_seconds)
+    )
+    return Step(seconds, seconds - waiting, waiting, step.hidden)

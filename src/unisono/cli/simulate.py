@@ -1,54 +1,90 @@
 """`unisono simulate`: what a run would take on machines one does not have."""
 
 import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from unisono.check.paper import Job, Line, Outlook, outlooks
+from unisono.atomic import write_text
+from unisono.check.paper import DOUBT, Job, Line, Outlook, in_doubt, outlooks
+from unisono.check.plot import plot_of
+from unisono.cli.options import Number, PathType
+from unisono.cli.simulate_page import machine_in_words, page_of
 from unisono.errors import ConfigError
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.physics.devices import device_called
-from unisono.physics.link import nominal_link
-from unisono.units import BITS, amount, amount_of_bytes, duration
+from unisono.physics.link import Link, nominal_link
+from unisono.units import BITS, amount
 
-BAR = 40
+FORMAT = 1
+MOST_MACHINES = 1024
+ABOVE_ZERO = Number(0, min_open=True)
 
 
 @click.command()
 @click.option("--model", default="base", show_default=True, help="A preset of `[model]`.")
 @click.option("--vocabulary", default=32000, show_default=True, type=click.IntRange(1))
 @click.option("--gpu", default="V100", show_default=True, help="Its name.")
-@click.option("--tflops", type=click.FloatRange(0, min_open=True), help="Reached, each GPU.")
+@click.option("--tflops", type=ABOVE_ZERO, help="Reached, each GPU; --gpu is not looked up.")
 @click.option("--precision", default="fp32", type=click.Choice(["fp32", "bf16", "fp16"]))
-@click.option("--gpus-per-node", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--gpus-per-node", default=1, show_default=True, type=click.IntRange(1, 64))
 @click.option("--nodes", default="1,2,4", show_default=True, help="How many machines.")
 @click.option("--link", default="1gbit", show_default=True, help="Between machines.")
 @click.option("--latency", default="100us", show_default=True, help="Of that link.")
-@click.option("--tokens-per-update", default=32768, show_default=True)
-@click.option("--length", default=28.0, show_default=True, help="Pieces a sentence.")
+@click.option("--tokens-per-update", default=32768, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--length",
+    default=28.0,
+    show_default=True,
+    type=ABOVE_ZERO,
+    help="Pieces a sentence, with padding if there is much.",
+)
 @click.option("--steps", default=100_000, show_default=True, type=click.IntRange(1))
-@click.option("--price", default=0.0, help="Of a machine's hour.")
+@click.option(
+    "--validate-every",
+    default=4000,
+    show_default=True,
+    metavar="STEPS",
+    type=click.IntRange(0),
+    help="Machines that go apart meet for it; 0 is never.",
+)
+@click.option(
+    "--save-every",
+    default=2000,
+    show_default=True,
+    metavar="STEPS",
+    type=click.IntRange(0),
+    help="Likewise for checkpoints.",
+)
+@click.option("--price", default=0.0, type=Number(0), help="Of a machine's hour.")
+@click.option(
+    "--plot", metavar="FILE", type=PathType, help="Draw speed and hours there, as SVG."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def simulate(**options: Any) -> None:
-    """Say on paper what each number of machines makes of a run: time, waiting, money.
+def simulate(plot: Path | None, as_json: bool, **options: Any) -> None:
+    """Say on paper what one machine and more of them make of a run: time, waiting, money.
 
-    Nothing is measured: rates are those of data sheets and of links as they are sold.
-    `unisono check` measures the machines you have.
+    Nothing is measured: rates are those of data sheets and of links as they are sold. What
+    evaluations and checkpoints compute is left out. `unisono check` measures the machines you
+    have.
     """
-    found = outlooks(
-        job := _job(options),
-        _numbers(options["nodes"]),
-        options["gpus_per_node"],
-        nominal_link(
-            amount(options["link"], BITS, "--link", '"100mbit" or "10gbit"'),
-            amount(options["latency"], {"us": 1e-6, "ms": 1e-3}, "--latency", '"100us"'),
-        ),
+    if plot:
+        _check_place(plot)
+    job, nodes = _job(options), _numbers(options["nodes"])
+    asked = job, nodes, options["gpus_per_node"], _link(options)
+    found, doubtful = outlooks(*asked), in_doubt(*asked)
+    print(
+        _as_json(job, found, doubtful, {**options, "nodes": nodes})
+        if as_json
+        else page_of(job, found, doubtful, options)
     )
-    if options["as_json"]:
-        print(json.dumps({"parameters": job.parameters, "nodes": [_plain(o) for o in found]}))
-    else:
-        _show(job, found, options)
+    if plot:
+        title = f"{options['model']}, {machine_in_words(options)}, link {options['link']}"
+        write_text(plot, plot_of(found, title))
+        print(f"wrote {plot}", file=sys.stderr)
 
 
 def _job(options: dict[str, Any]) -> Job:
@@ -68,71 +104,83 @@ def _job(options: dict[str, Any]) -> Job:
         flops_per_second=device.rate(options["precision"]) if device else tflops * 1e12,
         updates=options["steps"],
         price=options["price"],
+        evaluation_every=options["validate_every"],
+        checkpoint_every=options["save_every"],
+    )
+
+
+def _link(options: dict[str, Any]) -> Link:
+    return nominal_link(
+        amount(options["link"], BITS, "--link", '"100mbit" or "10gbit"'),
+        amount(options["latency"], {"us": 1e-6, "ms": 1e-3}, "--latency", '"100us"'),
     )
 
 
 def _numbers(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+    if not all(part.isdecimal() and 0 < int(part) <= MOST_MACHINES for part in parts):
         raise ConfigError(
-            f'"{text}" is not a list of numbers', where="--nodes", fix="write --nodes 1,2,4"
+            f'"{text}" is not a list of numbers from 1 to {MOST_MACHINES}',
+            where="--nodes",
+            fix="write --nodes 1,2,4",
         )
-    return [int(part) for part in parts]
+    return sorted({int(part) for part in parts})
 
 
-def _show(job: Job, found: list[Outlook], options: dict[str, Any]) -> None:
-    device = f"{options['tflops']:g} TFLOP/s" if options["tflops"] else options["gpu"]
-    rate = f"{job.flops_per_second / 1e12:.1f} TFLOP/s reached (assumed)"
-    print(
-        f"{options['model']}: {job.parameters:,} parameters, {job.tokens_per_update:,} tokens "
-        f"an update, {job.updates:,} updates\n"
-        f"{options['gpus_per_node']} × {device} a machine, {rate} each, "
-        f"{options['precision']}; link {options['link']}\n"
-    )
-    header = f"{'machines':>8}  {'exchange':<18}{'step':>10}{'waiting':>9}{'hours':>9}"
-    print(header + (f"{'money':>11}" if job.price else "") + f"{'speed':>9}")
-    for outlook in found:
-        for line in outlook.lines:
-            print(_row(outlook.nodes, line, priced=bool(job.price)))
-    print("\nspeed with the exchange that is advised, one machine = 1")
-    most = max(outlook.advised.speedup for outlook in found)
-    for outlook in found:
-        speed, name = outlook.advised.speedup, outlook.advised.exchange.name
-        bar = "█" * max(1, round(BAR * speed / most))
-        enough = f"; {outlook.fewer} would do" if outlook.fewer else ""
-        print(f"{outlook.nodes:>8}  {bar} {speed:.2f}  {name}{enough}")
-    for outlook in found:
-        if outlook.exact.warning:
-            size = amount_of_bytes(outlook.exact.exchange.card_bytes)
-            print(f"\nstop: with ddp ({size} an update), {outlook.exact.warning}")
+def _check_place(plot: Path) -> None:
+    if not plot.parent.is_dir() or plot.is_dir():
+        raise ConfigError(
+            f"{plot} cannot be written",
+            where="--plot",
+            fix="name a file in a directory that is there",
+        )
 
 
-def _row(nodes: int, line: Line, *, priced: bool) -> str:
-    bill = line.bill
-    money = f"{bill.money:>11,.2f}" if priced else ""
-    return (
-        f"{nodes:>8}  {line.exchange.name:<18}{duration(bill.step.seconds):>10}"
-        f"{bill.step.waiting:>9.0%}{bill.hours:>9,.1f}{money}{line.speedup:>9.2f}"
+def _as_json(
+    job: Job,
+    found: Sequence[Outlook],
+    doubtful: Sequence[Sequence[Outlook]],
+    inputs: dict[str, Any],
+) -> str:
+    return json.dumps(
+        {
+            "format": FORMAT,
+            "inputs": inputs,
+            "parameters": job.parameters,
+            "tflops_reached": job.flops_per_second / 1e12,
+            "doubt": DOUBT,
+            "nodes": [_plain(*three) for three in zip(found, *doubtful, strict=True)],
+        }
     )
 
 
-def _plain(outlook: Outlook) -> dict[str, Any]:
+def _plain(outlook: Outlook, slower: Outlook, faster: Outlook) -> dict[str, Any]:
+    """Return an outlook for programs, with ranges from faster devices to slower ones."""
     return {
         "nodes": outlook.nodes,
         "advised": outlook.advised.exchange.name,
+        "advised_if_slower": slower.advised.exchange.name,
+        "advised_if_faster": faster.advised.exchange.name,
         "advised_nodes": outlook.fewer or outlook.nodes,
         "ways": [
-            {
-                "exchange": line.exchange.name,
-                "exact": line.exchange.exact,
-                "bytes_per_exchange": round(line.exchange.card_bytes),
-                "step_seconds": line.bill.step.seconds,
-                "waiting": line.bill.step.waiting,
-                "hours": line.bill.hours,
-                "money": line.bill.money if line.bill.price else None,
-                "speedup": line.speedup,
-                "stop": line.warning,
-            }
-            for line in outlook.lines
+            {**_way(line), "step_seconds_range": [fast.step.seconds, slow.step.seconds]}
+            for line, slow, fast in zip(outlook.lines, slower.lines, faster.lines, strict=True)
         ],
+    }
+
+
+def _way(line: Line) -> dict[str, Any]:
+    return {
+        "exchange": line.exchange.name,
+        "exact": line.exchange.exact,
+        "bytes_per_exchange": round(line.exchange.card_bytes),
+        "step_seconds": line.step.seconds,
+        "update_seconds": line.bill.step.seconds,
+        "waiting": line.bill.step.waiting,
+        "meetings": line.course.meetings,
+        "meeting_seconds": line.course.meeting_seconds,
+        "hours": line.bill.hours,
+        "money": line.bill.money if line.bill.price else None,
+        "speedup": line.speedup,
+        "stop": line.warning,
     }
