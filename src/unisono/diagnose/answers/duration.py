@@ -3,7 +3,7 @@
 from typing import Any
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.liveness import silence, state
+from unisono.diagnose.liveness import patience, silence, state
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
 from unisono.diagnose.words import count, percent, rounded
@@ -83,7 +83,12 @@ def _summary(case: Case, verdict: str, left: float | None) -> str:
     if verdict == "running":
         more = "; how long it will still take is not known" if left is None else ""
         more = f"; about {duration(left)} to go" if left is not None else more
-        return f"The run is going on: {took} so far, {updates} made{more}."
+        still = ""
+        if silence(case) > patience(case):
+            still = (
+                f" Its process is there, but has said nothing for {duration(silence(case))}."
+            )
+        return f"The run is going on: {took} so far, {updates} made{more}.{still}"
     if verdict == "failed":
         return (
             f"The run broke off: {took} and {updates} were recorded, then nothing for "
