@@ -62,7 +62,7 @@ def _misses(points: list[tuple[int, float]]) -> bool:
     losses = np.array([loss for _, loss in points])
     limit, height, exponent = (row[0] for row in _fitted(times, losses[None]))
     missed = float(np.std(losses - limit - height * times**-exponent))
-    return missed > max(MISSED_NOISE * noise_of(losses.tolist()), MISSED * abs(losses[-1]))
+    return missed > max(MISSED_NOISE * noise_of(losses.tolist()), MISSED * points[-1][1])
 
 
 def _forecast(points: list[tuple[int, float]]) -> Forecast:
