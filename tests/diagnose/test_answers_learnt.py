@@ -104,6 +104,29 @@ def test_a_broken_run_has_diverged(changes):
     assert verdict(healthy_run(**changes), "trained") == "diverged"
 
 
+def late_break(updates, worst=9.0):
+    """The training loss is 2 but for the last updates."""
+    losses = [2.0 if n <= 200 - updates else worst for n in range(1, 201)]
+    return {0: tuple(step(n, loss=loss) for n, loss in enumerate(losses, start=1))}
+
+
+@pytest.mark.parametrize("validations", [[2.5] * 9 + [9.0], [2.5] * 9])
+def test_a_run_that_broke_down_since_the_last_validation_but_one_has_diverged(validations):
+    run = healthy_run(validations=curve(validations), ranks=late_break(15))
+    found = answer(run, "trained")
+    assert (found.verdict, found.values["began_step"]) == ("diverged", 186)
+
+
+def test_a_bad_end_that_may_pass_is_not_called_divergence():
+    # One bad validation while training goes on as ever; or a spike of a few updates.
+    bad = curve([2.5] * 9 + [9.0])
+    assert verdict(healthy_run(validations=bad), "trained") != "diverged"
+    run = healthy_run(validations=curve([2.5] * 10), ranks=late_break(15, worst=2.3))
+    assert verdict(run, "trained") == "yes"
+    run = healthy_run(validations=curve([2.5] * 9), ranks=late_break(5))
+    assert verdict(run, "trained") == "yes"
+
+
 def test_overfitting_is_not_divergence():
     rising = [4.0, 3.0, 2.6, 2.5, 2.8, 3.2, 3.6, 4.0]
     run = healthy_run(validations=curve(rising))

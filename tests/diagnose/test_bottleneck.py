@@ -79,6 +79,41 @@ def test_ranks_that_take_turns_have_no_culprit():
     assert bottleneck.without_it_seconds_per_step == pytest.approx(0.85)
 
 
+def slow_machine(rank, n):
+    """Ranks 2 and 3 compute for 0.4 s longer, and take turns in being last."""
+    if rank < 2:
+        return {"forward": 0.1, "backward": 0.2, "exchange": 0.45}
+    last = n % 2 == rank - 2
+    return {
+        "forward": 0.1,
+        "backward": 0.6 if last else 0.58,
+        "exchange": 0.05 if last else 0.07,
+    }
+
+
+def test_a_slow_machine_is_named_even_if_its_ranks_take_turns():
+    run = team(slow_machine, ["a", "a", "b", "b"])
+    bottleneck = found(run)
+    assert bottleneck.cause == "straggler"
+    assert bottleneck.culprit in (2, 3)
+    # As quick as the others, both: the whole wait is saved.
+    assert bottleneck.without_it_seconds_per_step == pytest.approx(0.6)
+    (finding,) = [f for f in diagnose(run, now()).findings if f.id == "straggler"]
+    assert finding.about == "b"
+    assert "waiting for the processes on b: they compute more slowly" in finding.summary
+    assert "100 % was for the processes on b" in " ".join(finding.evidence)
+    # The same on one machine has no culprit: its ranks do take turns.
+    assert found(team(slow_machine, ["a"] * 4)).culprit is None
+
+
+def test_a_machine_with_most_of_the_processes_is_not_late_for_that():
+    def parts(rank, n):
+        late = n % 4 == rank
+        return {"forward": 0.4 if late else 0.1, "exchange": 0.05 if late else 0.35}
+
+    assert found(team(parts, ["a", "a", "a", "b"])).culprit is None
+
+
 def test_waiting_for_data_on_all_ranks_is_data():
     run = team(lambda rank, n: {"data": 0.4, "backward": 0.1}, ["a", "b"])
     bottleneck = found(run)

@@ -50,7 +50,8 @@ JAGGED = [2.60, 2.50, 2.53, 2.49, 2.525, 2.485, 2.52, 2.47, 2.51]
 
 def test_a_gain_that_the_scatter_hides_is_proved_by_pairs():
     alone = answer(healthy_run(validations=curve(JAGGED)), "trained")
-    assert alone.verdict == "yes"
+    assert alone.verdict == "unknown"
+    assert "may still lower it by up to" in alone.summary
     assert any("scatter of the curve" in line for line in alone.evidence)
     found = answer(run_of(JAGGED), "trained")
     assert found.verdict == "no"
@@ -81,6 +82,54 @@ def test_what_more_steps_would_bring_is_said_with_its_interval():
     assert values["expected_gain_low"] <= true * 1.01
     assert values["expected_gain_high"] >= true * 0.99
     assert "50 % more steps would lower it by about 4.9 % (90 % interval" in found.summary
+
+
+def test_a_flat_end_is_not_enough_where_more_steps_may_bring_something():
+    found = answer(healthy_run(validations=curve(JAGGED)), "trained")
+    assert found.values["expected_gain_high"] > 0.005
+    assert found.verdict == "unknown"
+    # At a rate that has run out, nothing more would come.
+    spent = rates(lambda n: 0.001 * (1 - n / 201))
+    assert (
+        answer(healthy_run(validations=curve(JAGGED), ranks=spent), "trained").verdict == "yes"
+    )
+    few = answer(healthy_run(validations=curve([2.6, 2.5, 2.5, 2.5])), "trained")
+    assert few.verdict == "unknown"
+    assert "too few validations" in few.summary
+
+
+def scored_curve(scores, half):
+    made = (v for v in curve([2.5] * len(scores), scores))
+    return tuple(
+        msgspec.structs.replace(v, bleu_low=v.bleu - half, bleu_high=v.bleu + half)
+        for v in made
+    )
+
+
+def test_a_rise_of_bleu_counts_only_beyond_its_interval():
+    scores = [20.0] * 6 + [20.3, 20.4, 20.5]
+    sure = healthy_run(validations=scored_curve(scores, half=0.1))
+    assert answer(sure, "trained").verdict == "no"
+    found = answer(healthy_run(validations=scored_curve(scores, half=0.9)), "trained")
+    assert found.verdict == "yes"
+    assert any("less than 0.9 counts as flat" in line for line in found.evidence)
+
+
+@pytest.mark.parametrize(
+    ("loss", "bleu"), [(8.98, 0.0), (8.98, -1.0), (6.2, 0.2)], ids=["nothing", "-", "counts"]
+)
+def test_a_model_that_learnt_nothing_is_not_trained(loss, bleu):
+    made = curve([loss] * 10, [bleu] * 10)
+    found = answer(healthy_run(validations=made), "trained")
+    assert found.verdict == "no"
+    assert "without having learnt" in found.summary
+    assert "learning rate" in found.advice
+
+
+def test_without_a_vocabulary_bleu_alone_says_that_nothing_was_learnt():
+    for bleu, expected in ((0.0, "no"), (20.0, "yes"), (-1.0, "yes")):
+        made = curve([8.98] * 10, [bleu] * 10)
+        assert answer(healthy_run(validations=made, corpus={}), "trained").verdict == expected
 
 
 def test_a_curve_that_will_bring_too_little_is_trained_though_it_still_fell():

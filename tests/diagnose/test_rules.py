@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 import pytest
 
-from diagnose.asking import all_ids, ids
+from diagnose.asking import all_ids, ids, settings
 from diagnose.made_runs import (
     BEGAN,
     CONFIG,
@@ -153,6 +153,21 @@ SICK = {
     "test_overlap": lambda: corpus_with(settings={"drop_overlap": False}, kept_overlap=12),
     "warnings": lambda: healthy_run(warnings=(Warned(time=BEGAN, step=1, message="hot"),)),
 }
+
+
+def overflowing(skips, precision, loss=3.0):
+    """A run that leaves out its first `skips` updates."""
+    made = [
+        step(n, loss=loss if n <= skips else 3.0, skipped=n <= skips) for n in range(1, 201)
+    ]
+    return healthy_run(ranks={0: tuple(made)}, config=settings("train", precision=precision))
+
+
+def test_overflows_while_fp16_finds_its_scale_are_normal():
+    assert ids(overflowing(10, "fp16")) == []
+    assert ids(overflowing(10, "fp32")) == ["skipped_steps"]
+    assert "skipped_steps" in ids(overflowing(40, "fp16"))
+    assert "skipped_steps" in ids(overflowing(1, "fp16", loss=math.nan))
 
 
 def test_every_rule_has_a_sick_run():

@@ -153,6 +153,21 @@ def test_a_gpu_near_its_power_limit_that_computes_is_busy():
     assert any("held back by heat 100 %" in line for line in found.evidence)
 
 
+def test_a_gpu_that_draws_some_power_while_the_ledger_says_it_computes_is_not_judged():
+    found = answer(on_gpu(112.0), "devices")
+    assert found.verdict == "unknown"
+    assert "112 W of 250 W" in found.summary
+
+
+def test_gpus_of_processes_that_see_but_their_own_all_count():
+    starts = tuple(start(rank, 2, device="cuda:0") for rank in range(2))
+    steps = healthy_run().ranks[0]
+    run = healthy_run(starts=starts, ranks={0: steps, 1: steps})
+    both = [gpu(200.0), msgspec.structs.replace(gpu(240.0), index=1)]
+    log = MachineLog((msgspec.structs.replace(machine(), used=[0, 1]),), samples(gpus=both))
+    assert answer(sampled(run, log), "devices").values["power_watts"] == 220.0
+
+
 def test_power_does_not_outweigh_the_ledger():
     waits = tuple(
         msgspec.structs.replace(s, data=0.5, backward=0.0) for s in healthy_run().ranks[0]

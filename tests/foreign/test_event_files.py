@@ -75,6 +75,15 @@ def test_tags_of_hugging_face(tmp_path):
     assert run.about.processes == 0
 
 
+def test_the_pause_between_two_starts_is_not_a_step(tmp_path):
+    hugging_face(tmp_path, suffix=".1", steps=range(10, 101, 10))
+    rows = [(n, 86_400 + 2.0 * n, {"train/loss": 4.0}) for n in range(110, 201, 10)]
+    write(tmp_path, rows, ".2")
+    steps = read_tensorboard(tmp_path, Told()).steps
+    assert [s.step for s in steps if math.isnan(s.seconds)] == [10, 110]
+    assert [s.seconds for s in steps if s.step not in (10, 110)] == pytest.approx([2.0] * 18)
+
+
 def test_tags_of_fairseq_have_a_directory_each_and_are_in_bits(tmp_path):
     rows = [(n, n, {"loss": 6.0, "nll_loss": 4.0, "wps": 500.0, "lr": 0.1}) for n in (10, 20)]
     write(tmp_path / "train_inner", rows)

@@ -87,9 +87,21 @@ def test_a_link_that_cannot_have_carried_the_run_is_not_believed():
     assert "1.73 Gbit/s" in answer.summary
 
 
-def test_a_link_that_is_fast_enough_is_no_bottleneck_and_one_between_is_not_decided():
-    assert network(1.685, mbit=100_000).verdict == "not_bottleneck"
+def test_a_link_that_was_fast_enough_is_no_bottleneck_and_one_between_is_not_decided():
+    assert network(1.685, mbit=100_000, measured=True).verdict == "not_bottleneck"
+    assert network(1.685, mbit=3000, measured=True).verdict == "unknown"
     assert network(1.685, mbit=3000).verdict == "unknown"
+
+
+# FIELD runs E and A: 1 Gbit/s was bought, 100 Mbit/s were delivered, and nobody had noticed.
+@pytest.mark.parametrize("seconds", [34.9, 30.0])
+def test_a_link_that_was_only_bought_is_never_acquitted(seconds):
+    answer = network(seconds, mbit=1000)
+    assert answer.verdict == "unknown"
+    assert "if the link really delivered that" in answer.summary
+    assert "not measured" in answer.summary
+    assert "--measured" in answer.advice
+    assert network(seconds, mbit=100, measured=True).verdict == "bottleneck"
 
 
 def test_one_box_uses_no_network():

@@ -196,6 +196,25 @@ def test_a_log_that_ends_before_the_first_loss_says_so(tmp_path):
         read_openseq2seq(tmp_path / "missing", Told())
 
 
+def test_machines_that_are_called_the_same_are_counted_by_their_addresses(tmp_path):
+    assert imported(tmp_path, log()).about.machines == 2
+    assert imported(tmp_path, log(hosts=("alpha",), ranks=2)).about.machines == 1
+    same = log().replace("beta:", "alpha:")
+    assert imported(tmp_path, same).about.machines == 2
+    write_run(imported(tmp_path, same, told=Told(link_bits_per_second=1e9)), tmp_path / "run")
+    report = diagnose(read_run(tmp_path / "run"), 0.0)
+    assert report.answer("network").values["hosts"] == ["alpha (10.0.0.1)", "alpha (10.0.0.2)"]
+
+
+def test_without_addresses_a_device_used_twice_leaves_it_open_and_may_be_told(tmp_path):
+    same = re.sub(r"NET : Using .*", "NET : no plugin", log().replace("beta:", "alpha:"))
+    assert imported(tmp_path, same).about.machines == 0
+    told = imported(tmp_path, same, told=Told(machines=2)).about
+    assert (told.machines, told.told) == (2, ("machines",))
+    alone = same.replace("[0]", "[2]", 2).replace("[1]", "[3]", 2)
+    assert imported(tmp_path, alone).about.machines == 1
+
+
 def test_processes_and_machines_that_are_not_in_the_log_may_be_told(tmp_path):
     text = log(hosts=())
     assert imported(tmp_path, text).about.machines == 0

@@ -11,6 +11,7 @@ from unisono.monitor.gpus import Gpus
 from unisono.monitor.pace import DAY, HOUR, next_look, pause
 from unisono.monitor.sampler import Sampler
 from unisono.records.sampled import Gpu, Sampled, from_lines, to_line
+from unisono.train.sampling import gpu_name
 
 
 def send_to_myself(count):
@@ -95,6 +96,7 @@ class Nvml:
     """The part of NVIDIA's library that is asked, for a card that waits at 41 W."""
 
     NVML_CLOCK_SM = 1
+    uuids = ("GPU-a", "GPU-b", "GPU-8932f937-d72c", "GPU-d")
 
     class NVMLError(Exception):
         pass
@@ -113,7 +115,12 @@ class Nvml:
         return number
 
     def nvmlDeviceGetHandleByUUID(self, name):  # noqa: N802
-        return {"GPU-b": 1}[name]
+        if name not in self.uuids:
+            raise self.NVMLError("not found")
+        return self.uuids.index(name)
+
+    def nvmlDeviceGetUUID(self, handle):  # noqa: N802
+        return self.uuids[handle]
 
     def nvmlDeviceGetName(self, handle):  # noqa: N802
         return "Tesla V100" if handle == 0 else f"Tesla V100, number {handle}"
@@ -150,7 +157,14 @@ def test_a_gpu_is_told_with_power_and_its_limit():
 
 
 @pytest.mark.parametrize(
-    ("visible", "numbers"), [("3,1", [3, 1]), ("GPU-b", [1]), ("", []), (None, [0, 1, 2, 3])]
+    ("visible", "numbers"),
+    [
+        ("3,1", [3, 1]),
+        ("GPU-b", [1]),
+        ("GPU-8932f937,1", [2, 1]),
+        ("", []),
+        (None, [0, 1, 2, 3]),
+    ],
 )
 def test_gpus_are_counted_as_cuda_counts_them(monkeypatch, visible, numbers):
     if visible is None:
@@ -161,6 +175,26 @@ def test_gpus_are_counted_as_cuda_counts_them(monkeypatch, visible, numbers):
     assert [gpu.index for gpu in gpus.look()] == list(range(len(numbers)))
     told = [f"Tesla V100, number {number}" if number else "Tesla V100" for number in numbers]
     assert gpus.names() == told
+
+
+def test_a_gpu_that_cannot_be_found_costs_no_other():
+    gpus = Gpus(Nvml(cards=4), visible="GPU-unheard-of,3")
+    assert [gpu.index for gpu in gpus.look()] == gpus.numbers == [1]
+    assert gpus.names() == ["Tesla V100, number 3"]
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "name"),
+    [
+        ("cuda:1", None, "1"),
+        ("cuda:1", "4,GPU-b", "GPU-b"),
+        ("cuda:0", "3", "3"),  # under Slurm, each process may see but its own
+        ("cuda:2", "3", ""),
+        ("cpu", "3", ""),
+    ],
+)
+def test_the_gpu_of_a_process_is_known_by_what_it_sees(device, visible, name):
+    assert gpu_name(device, visible) == name
 
 
 def test_what_a_gpu_does_not_tell_is_left_out():

@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from diagnose.made_runs import start, step
+from unisono.diagnose.answers.duration import answer_duration
 from unisono.diagnose.case import open_case
 from unisono.diagnose.liveness import state
 from unisono.records import alive
-from unisono.records.alive import leader_is_gone
+from unisono.records.alive import leader_lives
 from unisono.records.events import to_line
 from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
@@ -57,10 +58,11 @@ def begun(run, pid, host=None, now=None):
     return told
 
 
-def state_of(run):
+def state_of(run, later=0.0):
     view = read_run(run.path)
-    assert Follower(run.path).look().gone == view.gone
-    return state(open_case(view, time.time()))
+    followed = Follower(run.path).look()
+    assert (followed.gone, followed.alive) == (view.gone, view.alive)
+    return state(open_case(view, time.time() + later))
 
 
 @pytest.mark.ranks
@@ -78,16 +80,50 @@ def test_a_run_that_was_killed_has_failed_at_once(run, holder):
 def test_a_lock_that_is_held_counts_more_than_a_number_nobody_knows(run, holder):
     told = begun(run, holder.pid)
     gone = msgspec.structs.replace(told, pid=nobody())
-    assert not leader_is_gone(run, [gone])
+    assert leader_lives(run, [gone])
     holder.kill()
     holder.wait()
-    assert leader_is_gone(run, [gone])
+    assert leader_lives(run, [gone]) is False
+
+
+@pytest.mark.ranks
+def test_a_leader_that_lives_is_running_however_long_it_says_nothing(run, holder):
+    begun(run, holder.pid)
+    assert state_of(run, later=3600) == "running"
+    case = open_case(read_run(run.path), time.time() + 3600)
+    assert "has said nothing for 1 h" in answer_duration(case).summary
+    begun(run, nobody(), host="elsewhere")
+    assert state_of(run, later=3600) == "failed"
+
+
+def test_without_a_lock_the_number_of_the_process_tells_that_it_lives(run):
+    begun(run, os.getpid())
+    assert state_of(run, later=3600) == "running"
+
+
+def called_the_same(run, address):
+    """Two machines have the name of this one; the leader's has `address`."""
+    told = msgspec.structs.replace(begun(run, nobody()), address=address, local_rank=0, size=2)
+    other = msgspec.structs.replace(told, rank=1, address="192.0.2.9")
+    for rank, event in enumerate((told, other)):
+        run.events(rank).write_bytes(to_line(event) + b"\n" + to_line(step(1)) + b"\n")
+    run.lock.touch()
+
+
+def test_of_machines_that_are_called_the_same_the_one_with_the_address_is_this_one(run):
+    called_the_same(run, "127.0.0.1")
+    assert state_of(run) == "failed"
+    hosts = Follower(run.path).look().hosts
+    assert hosts == read_run(run.path).hosts
+    assert hosts[0].endswith(" (127.0.0.1)")
+    called_the_same(run, "192.0.2.8")
+    assert state_of(run) == "running"
 
 
 def test_a_number_that_another_process_has_now_is_not_the_leader(run):
     run.lock.touch()
     long_ago = begun(run, os.getpid(), now=time.time() - 10 * 365 * 86400)
-    assert leader_is_gone(run, [long_ago])
+    assert leader_lives(run, [long_ago]) is False
 
 
 def test_of_another_machine_and_without_a_lock_nothing_is_said(run):

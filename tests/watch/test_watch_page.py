@@ -42,6 +42,26 @@ def test_progress_speed_and_time_left():
     assert "best 2.5000 at step 20" in text
 
 
+def test_the_pause_before_a_resume_does_not_count_as_work():
+    # 50 updates, an hour of nothing, and 50 more.
+    steps = [step(n, time=BEGAN + n + (3600 if n > 50 else 0)) for n in range(1, 101)]
+    starts = (start(), start(step=50, time=BEGAN + 3650))
+    run = going(starts=starts, ranks={0: tuple(steps)}, validations=(), saves=())
+    assert "step 100 of 200  1 min 40 s left" in shown(run, BEGAN + 3700)
+
+
+def limited(**train):
+    run = going()
+    return replace(run, config={**run.config, "train": train})
+
+
+def test_passes_and_time_are_limits_as_well():
+    # An epoch has 50 updates.
+    text = shown(limited(max_epochs=10), BEGAN + 101)
+    assert "20%  step 100 of 500  6 min 40 s left" in text
+    assert "step 100  3 min 19 s left" in shown(limited(max_time="5 min"), BEGAN + 101)
+
+
 def test_the_end_of_a_long_name_and_the_state_are_seen():
     run = going()
     now = now_of(run, BEGAN + 101)

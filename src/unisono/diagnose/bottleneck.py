@@ -1,26 +1,24 @@
 """Which cause costs the most time, and what an update would take without it."""
 
-from collections import defaultdict
-
+from unisono.diagnose.late import late_of
 from unisono.diagnose.ledger import Ledger
 from unisono.diagnose.report import Bottleneck, Shares
 from unisono.diagnose.why_late import why_late
 
 WORTH_NAMING = 0.10
-ONE_RANK_IS_LATE = 0.70
 IN_A_STEP = ("network", "straggler", "data", "other")
 
 
 def find_bottleneck(ledger: Ledger) -> Bottleneck:
     """Name the cause whose removal would save the most; `compute` if none saves a tenth."""
-    shares = shares_of(ledger)
+    shares, late = shares_of(ledger), late_of(ledger)
     saved = _savings(ledger)
     cause = _cause(saved, ledger)
     return Bottleneck(
         cause=cause,
         share=getattr(shares, cause),
         shares=shares,
-        culprit=late_rank(ledger) if cause == "straggler" else None,
+        culprit=late.rank if late and cause == "straggler" else None,
         without_it_seconds_per_step=_without(cause, saved, ledger),
     )
 
@@ -39,30 +37,16 @@ def shares_of(ledger: Ledger) -> Shares:
     return Shares(**shares)
 
 
-def late_rank(ledger: Ledger) -> int | None:
-    """Return the rank that causes most of the waiting, or None if they take turns."""
-    lateness: dict[int, float] = defaultdict(float)
-    for row in ledger.latest:
-        lateness[row.late_rank] += row.late_cost
-    total = sum(lateness.values())
-    latest = max(lateness, key=lambda rank: lateness[rank], default=None)
-    if latest is None or total <= 0 or lateness[latest] < ONE_RANK_IS_LATE * total:
-        return None
-    return latest
-
-
 def _savings(ledger: Ledger) -> dict[str, float]:
     """Return the seconds of the whole run that would go away with each cause."""
-    rows, late = ledger.rows, late_rank(ledger)
+    rows, late = ledger.rows, late_of(ledger)
     why = why_late(ledger, late) if late is not None else None
-    # One late rank can be made as quick as the others; ranks that take turns, or of which one
-    # has more to do, can only be evened out.
-    alone = late is not None and (why is None or why.kind != "tokens")
+    # One late rank or machine can be made as quick as the others; ranks that take turns, or of
+    # which one has more to do, can only be evened out.
+    slow = late if why is None or why.kind != "tokens" else None
     return {
         "network": sum(row.wire for row in rows),
-        "straggler": sum(row.late_cost for row in rows if row.late_rank == late)
-        if alone
-        else sum(row.waiting for row in rows),
+        "straggler": sum(slow.cost(row) if slow else row.waiting for row in rows),
         "data": sum(row.data_cost for row in rows),
         "evaluation": ledger.evaluation,
         "checkpoint": ledger.checkpoint,

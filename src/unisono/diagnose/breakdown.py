@@ -67,7 +67,9 @@ def _rose_at(steps: Sequence[StepTaken]) -> int | None:
         return None
     smooth = [median(losses[max(0, n - SMOOTH + 1) : n + 1]) for n in range(len(losses))]
     low = min(smooth)
-    limit = low + max(RISE * abs(low), DEVIATIONS * _noise(losses[: smooth.index(low) + 1]))
+    limit = low + max(
+        RISE * abs(low), DEVIATIONS * noise_of_updates(losses[: smooth.index(low) + 1])
+    )
     first = len(smooth)
     while first and smooth[first - 1] > limit:
         first -= 1
@@ -78,7 +80,8 @@ def _rose_at(steps: Sequence[StepTaken]) -> int | None:
     return places[raw]
 
 
-def _noise(losses: Sequence[float]) -> float:
+def noise_of_updates(losses: Sequence[float]) -> float:
+    """Return the scatter of the loss from update to update."""
     # 1.4826 median deviations are a standard deviation, and differences have sqrt(2) of it.
     recent = losses[-USUAL:]
     changes = [abs(b - a) for a, b in zip(recent, recent[1:], strict=False)]

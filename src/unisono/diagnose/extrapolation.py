@@ -24,6 +24,7 @@ REPLICATES = 400
 SEED = 1
 MORE = 1.5
 EXPONENTS = np.geomspace(0.05, 4.0, 25)
+MISSED, MISSED_NOISE = 0.001, 3.0  # of the loss, of the noise: the law does not hold so early
 HALVINGS = 6  # of the distance between two exponents
 
 Rows = NDArray[np.float64]
@@ -49,9 +50,22 @@ class Forecast:
 
 def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> Forecast | None:
     """Fit the later part of the curve, after the warm-up; None if that is too little."""
-    points = _usable(curve, warmup_steps)
-    if len(points) < FEWEST:
-        return None
+    half, most = _usable(curve, warmup_steps)
+    if len(half) >= ENOUGH or (len(half) >= FEWEST and _misses(most)):
+        return _forecast(half)
+    return _forecast(most) if len(most) >= FEWEST else None
+
+
+def _misses(points: list[tuple[int, float]]) -> bool:
+    """Return whether the points lie further from the best curve than they scatter."""
+    times = np.array([step / points[-1][0] for step, _ in points])
+    losses = np.array([loss for _, loss in points])
+    limit, height, exponent = (row[0] for row in _fitted(times, losses[None]))
+    missed = float(np.std(losses - limit - height * times**-exponent))
+    return missed > max(MISSED_NOISE * noise_of(losses.tolist()), MISSED * points[-1][1])
+
+
+def _forecast(points: list[tuple[int, float]]) -> Forecast:
     last = points[-1][0]
     times = np.array([step / last for step, _ in points])
     losses = np.array([loss for _, loss in points])
@@ -100,20 +114,21 @@ def _widened(points: int) -> float:
     return math.sqrt(points / left) * (1.0 + 1.5 / left)
 
 
-def _usable(curve: Sequence[tuple[int, float]], warmup: int) -> list[tuple[int, float]]:
+def _usable(
+    curve: Sequence[tuple[int, float]], warmup: int
+) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+    """Return the later half of the curve and its later three quarters, after the warm-up."""
     finite = [(step, loss) for step, loss in curve if math.isfinite(loss) and step > 0]
-    if not finite:
-        return []
     half, most = (_since(finite, share, warmup) for share in FROM)
-    later = half if len(half) >= ENOUGH else most
-    return later if later and later[-1][0] > later[0][0] else []
+    return half, most
 
 
 def _since(
     curve: list[tuple[int, float]], share: float, warmup: int
 ) -> list[tuple[int, float]]:
-    first = max(share * curve[-1][0], warmup)
-    return [point for point in curve if point[0] >= first]
+    first = max(share * curve[-1][0], warmup) if curve else 0
+    later = [point for point in curve if point[0] >= first]
+    return later if later and later[-1][0] > later[0][0] else []
 
 
 def _fitted(times: Rows, losses: Rows) -> tuple[Rows, Rows, Rows]:

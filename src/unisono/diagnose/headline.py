@@ -1,9 +1,9 @@
 """The run in one sentence."""
 
 from unisono.diagnose.answers.duration import elapsed
-from unisono.diagnose.bottleneck import late_rank
 from unisono.diagnose.case import Case
 from unisono.diagnose.curve import loss_curve
+from unisono.diagnose.late import late_of
 from unisono.diagnose.liveness import state
 from unisono.diagnose.scores import best_scored, bleu_words
 from unisono.diagnose.words import count, percent
@@ -71,5 +71,5 @@ def exchange_name(case: Case) -> str:
 
 
 def _late(case: Case) -> str:
-    rank = late_rank(case.ledger)
-    return "late processes, which took turns" if rank is None else f"rank {rank}"
+    late = late_of(case.ledger)
+    return "late processes, which took turns" if late is None else late.words

@@ -2,19 +2,19 @@
 
 from dataclasses import dataclass
 
-from unisono.diagnose.bottleneck import late_rank
 from unisono.diagnose.case import Case
+from unisono.diagnose.late import Late, late_of
 from unisono.diagnose.why_late import Kind, why_late
 
 
 @dataclass(frozen=True)
 class Lateness:
-    """Which rank is late, why, and the seconds an update that it takes longer.
+    """Who is late, why, and the seconds an update that the latest takes longer.
 
     `positions` is how many times as many positions it computes as the others do.
     """
 
-    rank: int
+    who: Late
     host: str
     kind: Kind
     seconds: float
@@ -22,10 +22,12 @@ class Lateness:
 
 
 def lateness_of(case: Case) -> Lateness | None:
-    """Return why the late rank is late, or None if none is, or they take turns."""
-    late = late_rank(case.ledger)
+    """Return why a rank or a machine is late, or None if none is, or they take turns."""
+    late = late_of(case.ledger)
     why = why_late(case.ledger, late) if late is not None else None
     if late is None or why is None:
         return None
-    host = next((s.host for s in case.run.last_starts if s.rank == late), "an unknown host")
+    host = next(
+        (s.host for s in case.run.last_starts if s.rank == late.rank), "an unknown host"
+    )
     return Lateness(late, host, why.kind, why.seconds, why.positions)

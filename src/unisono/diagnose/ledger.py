@@ -68,6 +68,7 @@ class Ledger:
     bundle. Neither holds evaluation or checkpoints.
     `undone` is work that a crash or a roll-back undid, evaluation and checkpoints included.
     `positions` are those that each rank computes in an update, on average; 0 is not known.
+    `hosts` are the machines of the ranks.
     Of what each rank does, the last session counts: before, it may have been elsewhere.
     """
 
@@ -80,6 +81,7 @@ class Ledger:
     ending: float = 0.0
     undone: float = 0.0
     positions: dict[int, float] = field(default_factory=dict)
+    hosts: dict[int, str] = field(default_factory=dict)
 
     @property
     def usual(self) -> tuple[Row, ...]:
@@ -164,6 +166,7 @@ def keep_ledger(run: RunView, sessions: Sequence[Session]) -> Ledger:
         positions={
             rank: fmean(step.own_positions for step in steps) for rank, steps in latest.items()
         },
+        hosts={start.rank: start.host for start in run.last_starts},
     )
 
 

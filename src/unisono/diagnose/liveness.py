@@ -20,8 +20,9 @@ def state(case: Case) -> str:
         return "finished" if reason else "unknown"
     if reason:
         return "finished" if reason in FINISHED else "stopped"
-    alive = silence(case) <= patience(case) and not case.run.gone
-    return "running" if alive else "failed"
+    if case.run.gone:
+        return "failed"
+    return "running" if case.run.alive or silence(case) <= patience(case) else "failed"
 
 
 def silence(case: Case) -> float:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from unisono.diagnose.counted import counter_of, during, stretches_of
-from unisono.records.events import Started
 from unisono.records.machines import MachineLog
 from unisono.records.sampled import Gpu, Sampled
 from unisono.records.view import RunView
@@ -105,7 +104,7 @@ def _load(run: RunView, rank: int, log: MachineLog) -> Load | None:
         memory=_memory_share(fullest),
         memory_limit=fullest.memory_limit,
         own_memory=fullest.own_memory,
-        gpus=tuple(_gpus(here, within)),
+        gpus=tuple(_gpus(start.host, own_gpus(run, rank), within)),
     )
 
 
@@ -119,12 +118,21 @@ def _mean(samples: Sequence[Sampled], values: Sequence[float]) -> float:
     return sum(weighted) / total if total > 0 else 0.0
 
 
-def _gpus(here: Sequence[Started], samples: Sequence[Sampled]) -> Iterable[GpuUse]:
+def own_gpus(run: RunView, rank: int) -> set[int]:
+    """Return the numbers that the run's GPUs on the machine of `rank` have in its samples."""
+    log = run.machines.get(rank)
+    if log is not None and log.machines and log.machines[-1].used:
+        return set(log.machines[-1].used)
+    host = next((start.host for start in run.last_starts if start.rank == rank), None)
+    here = [start.device for start in run.last_starts if start.host == host]
+    return {_index(device) for device in here if device.startswith("cuda")}
+
+
+def _gpus(host: str, wanted: set[int], samples: Sequence[Sampled]) -> Iterable[GpuUse]:
     seen = sorted({gpu.index for sample in samples for gpu in sample.gpus})
-    wanted = {_index(start.device) for start in here if start.device.startswith("cuda")}
     for index in [i for i in seen if i in wanted]:
         looks = [gpu for sample in samples for gpu in sample.gpus if gpu.index == index]
-        yield _gpu(here[0].host, index, looks)
+        yield _gpu(host, index, looks)
 
 
 def _index(device: str) -> int:

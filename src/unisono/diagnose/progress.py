@@ -1,5 +1,6 @@
 """What the last third of a run brought, whether that was chance, and what is to be expected."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
@@ -7,7 +8,9 @@ from unisono.diagnose.curve import Tail, bleu_curve, loss_curve, noise_of, tail_
 from unisono.diagnose.extrapolation import Forecast, forecast
 from unisono.diagnose.paired import Difference, compare_steps
 from unisono.diagnose.rates import schedule_of
+from unisono.diagnose.scores import half_interval
 from unisono.diagnose.words import percent
+from unisono.records.events import Validated
 
 FEWEST = 4
 FLAT_LOSS = 0.005
@@ -22,7 +25,8 @@ class Progress:
     """The last third of the validation curve against all before, and what counts as flat.
 
     `difference` compares the best evaluations of both sentence by sentence, if their losses
-    were kept.
+    were kept. `misfit` says that the curve is not one that can be forecast: it fell, and was
+    flat then.
     """
 
     tail: Tail
@@ -31,6 +35,7 @@ class Progress:
     bleu: Tail | None
     bleu_flat_below: float
     forecast: Forecast | None
+    misfit: bool = False
 
     @property
     def relative_gain(self) -> float:
@@ -62,7 +67,7 @@ class Progress:
 
 def progress_of(case: Case) -> Progress:
     """Measure the last third of the curves; there must be `FEWEST` validations."""
-    losses, scores = loss_curve(case.run.validations), bleu_curve(case.run.validations)
+    losses = loss_curve(case.run.validations)
     tail = tail_of(losses)
     known = compare_steps(case.run.sentence_losses, [tail.within_step], tail.before_step)
     difference = known.get(tail.within_step)
@@ -70,19 +75,23 @@ def progress_of(case: Case) -> Progress:
     if difference is None:
         noise = noise_of([loss for _, loss in losses])
         flat_below = max(flat_below, min(noise, MOST_NOISE * tail.before))
-    bleu, bleu_flat_below = _bleu(scores)
+    bleu, bleu_flat_below = _bleu(case.run.validations)
     expected = forecast(losses, _warmup(case))
-    if expected and tail.gain < flat_below and expected.low >= FLAT_LOSS:
-        expected = None  # what the fit still sees falling was already flat: it does not fit
-    return Progress(tail, flat_below, difference, bleu, bleu_flat_below, expected)
+    # What the fit still sees falling was already flat.
+    misfit = bool(expected and tail.gain < flat_below and expected.low >= FLAT_LOSS)
+    expected = None if misfit else expected
+    return Progress(tail, flat_below, difference, bleu, bleu_flat_below, expected, misfit)
 
 
-def _bleu(scores: list[tuple[int, float]]) -> tuple[Tail | None, float]:
+def _bleu(validations: Sequence[Validated]) -> tuple[Tail | None, float]:
+    """Return the last third of BLEU, and how much of a rise may be chance."""
+    scores = bleu_curve(validations)
     if len(scores) < FEWEST:
         return None, FLAT_BLEU
     noise = min(MOST_BLEU_NOISE, noise_of([score for _, score in scores]))
-    lower_is_better = [(step, -score) for step, score in scores]
-    return tail_of(lower_is_better), max(FLAT_BLEU, noise)
+    tail = tail_of([(step, -score) for step, score in scores])
+    best = [v for v in validations if v.step in (tail.before_step, tail.within_step)]
+    return tail, max(FLAT_BLEU, noise, *(half_interval(event) or 0.0 for event in best))
 
 
 def _warmup(case: Case) -> int:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
+from unisono.diagnose.late import Late
 from unisono.diagnose.ledger import Ledger
 
 Kind = Literal["input", "tokens", "compute", "recording"]
@@ -25,17 +26,17 @@ class Why:
     positions: float
 
 
-def why_late(ledger: Ledger, late: int) -> Why | None:
-    """Return what rank `late` does longer than the others; None without records of both."""
+def why_late(ledger: Ledger, late: Late) -> Why | None:
+    """Return what a late rank does longer than the others; None without records of both."""
     means = ledger.by_rank
     together = ledger.rows[-1].waits if ledger.rows else {}
-    others = [rank for rank in together if rank != late and rank in means]
-    if not others or late not in means:
+    others = [rank for rank in together if rank not in late.ranks and rank in means]
+    if not others or late.rank not in means:
         return None
 
     def excess(parts: tuple[str, ...]) -> float:
         usual = fmean(sum(means[rank][part] for part in parts) for rank in others)
-        return sum(means[late][part] for part in parts) - usual
+        return sum(means[late.rank][part] for part in parts) - usual
 
     causes: dict[Kind, float] = {
         "input": excess(INPUT),
@@ -43,7 +44,7 @@ def why_late(ledger: Ledger, late: int) -> Why | None:
         "recording": excess(("recording",)),
     }
     kind = max(causes, key=lambda name: causes[name])
-    positions = _positions(ledger, late, others)
+    positions = _positions(ledger, late.rank, others)
     usual = fmean(sum(means[rank][part] for part in COMPUTE) for rank in others)
     if kind == "compute" and (positions - 1) * usual >= EXPLAINED * causes[kind] > 0:
         kind = "tokens"

@@ -28,11 +28,13 @@ class Wire:
     """The bytes through each machine's card, each way, and the seconds they take on the link.
 
     `step` is the median of the measured steps. `seconds` is NaN if the link is not known.
+    `measured` says that its rate was; one that was only bought is the most it can deliver.
     """
 
     card_bytes: float
     step: float
     seconds: float
+    measured: bool = False
 
     @property
     def ratio(self) -> float:
@@ -46,10 +48,10 @@ class Wire:
 
     @property
     def verdict(self) -> str:
-        """Return bottleneck, not_bottleneck or unknown."""
+        """Return bottleneck, not_bottleneck or unknown; only a measured link is acquitted."""
         if NEARLY_ALL <= self.ratio <= MOST_OFF:
             return "bottleneck"
-        return "not_bottleneck" if self.ratio <= LITTLE else "unknown"
+        return "not_bottleneck" if self.ratio <= LITTLE and self.measured else "unknown"
 
 
 def wire_of(about: Imported, ledger: Ledger) -> Wire | None:
@@ -67,7 +69,8 @@ def wire_of(about: Imported, ledger: Ledger) -> Wire | None:
         return None
     rate = about.link_bits_per_second
     link = Link(rate / 8) if about.link_measured else nominal_link(rate)
-    return Wire(count, step, link.seconds(count) if rate else math.nan)
+    seconds = link.seconds(count) if rate else math.nan
+    return Wire(count, step, seconds, about.link_measured)
 
 
 def computed_bottleneck(about: Imported, ledger: Ledger) -> Bottleneck:

@@ -51,7 +51,7 @@ class Diary:
     def keep(self) -> None:
         """Look until the worker is gone, and once more then."""
         orders, began = self._orders, time.monotonic()
-        sampler = Sampler(orders.rank, orders.pids, orders.every)
+        sampler = Sampler(orders.rank, orders.pids, orders.every, orders.gpus)
         self._try(sampler.introduce)
         last = began
         while self._bytes < MOST_BYTES:

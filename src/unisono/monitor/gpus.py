@@ -29,16 +29,17 @@ REASONS = {
 
 
 class Gpus:
-    """The GPUs that this process may use, as CUDA counts them; none without NVML.
+    """The GPUs of the run, or else those that this process may use; none without NVML.
 
-    NVML knows all of the machine; `CUDA_VISIBLE_DEVICES` says which of them are ours.
+    NVML knows all of the machine. `visible` names ours, as `CUDA_VISIBLE_DEVICES` does, which
+    counts where nothing was said; their places in it are their numbers.
     """
 
     def __init__(
         self, nvml: ModuleType | Any | None = pynvml, visible: str | None = None
     ) -> None:
         """Open NVML; `nvml` is anything that speaks like it."""
-        self._nvml, self._handles = nvml, []
+        self._nvml, self._handles = nvml, dict[int, Any]()
         if nvml is None:
             return
         if visible is None:
@@ -46,22 +47,38 @@ class Gpus:
         with suppress(nvml.NVMLError):
             nvml.nvmlInit()
             names = _all(nvml.nvmlDeviceGetCount()) if visible is None else visible.split(",")
-            self._handles = [self._handle(name.strip()) for name in names if name.strip()]
+            named = [name.strip() for name in names if name.strip()]
+            found = {number: self._handle(name) for number, name in enumerate(named)}
+            self._handles = {n: handle for n, handle in found.items() if handle is not None}
 
     def _handle(self, name: str) -> Any:
-        """Return the device of a number, or of a name such as GPU-8932f937 or MIG-…"""
-        assert self._nvml is not None
+        """Return the device of a number, or of a name such as GPU-8932f937 or MIG-…, or None.
+
+        CUDA knows a device by the beginning of its name, too.
+        """
         if name.isdecimal():
-            return self._nvml.nvmlDeviceGetHandleByIndex(int(name))
-        return self._nvml.nvmlDeviceGetHandleByUUID(name)
+            return self._ask("nvmlDeviceGetHandleByIndex", int(name))
+        handle = self._ask("nvmlDeviceGetHandleByUUID", name)
+        for number in range(self._ask("nvmlDeviceGetCount") or 0) if handle is None else ():
+            one = self._ask("nvmlDeviceGetHandleByIndex", number)
+            if str(self._ask("nvmlDeviceGetUUID", one) or "").startswith(name):
+                return one
+        return handle
+
+    @property
+    def numbers(self) -> list[int]:
+        """Return the numbers of those that are there."""
+        return list(self._handles)
 
     def names(self) -> list[str]:
         """Return what the devices are called."""
-        return [str(self._ask("nvmlDeviceGetName", handle) or "") for handle in self._handles]
+        return [
+            str(self._ask("nvmlDeviceGetName", one) or "") for one in self._handles.values()
+        ]
 
     def look(self) -> list[Gpu]:
         """Return how each of them is doing; what a device does not tell is left out."""
-        return [self._one(number, handle) for number, handle in enumerate(self._handles)]
+        return [self._one(number, handle) for number, handle in self._handles.items()]
 
     def _one(self, index: int, handle: Any) -> Gpu:
         rates = self._ask("nvmlDeviceGetUtilizationRates", handle)

@@ -7,9 +7,11 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """Sample for the run in directory `run`, whose processes here are `pids`.
 
     `rank` is that of the worker that started the sampler, `every` the seconds between looks.
+    `gpus` are those of all these processes, as `CUDA_VISIBLE_DEVICES` names them.
     """
 
     run: str
     rank: int
     pids: tuple[int, ...]
     every: float
+    gpus: tuple[str, ...] = ()

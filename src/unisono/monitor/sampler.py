@@ -18,9 +18,12 @@ DIGITS = 3
 class Sampler:
     """The looks of one process at its machine."""
 
-    def __init__(self, rank: int, pids: Sequence[int], every: float) -> None:
+    def __init__(
+        self, rank: int, pids: Sequence[int], every: float, gpus: Sequence[str] = ()
+    ) -> None:
         self._rank, self._pids, self._every = rank, list(pids), every
-        self._processes, self._group, self._gpus = Processes(pids), ControlGroup(), Gpus()
+        self._processes, self._group = Processes(pids), ControlGroup()
+        self._gpus, self._ours = Gpus(visible=",".join(gpus) or None), bool(gpus)
         self._connections = Connections(self._pids)
         self._cores: list[CoreTimes] = []
         self._last = 0.0
@@ -37,6 +40,7 @@ class Sampler:
             every=self._every,
             interfaces=counters.links(),
             gpus=self._gpus.names(),
+            used=self._gpus.numbers if self._ours else [],
         )
 
     def look(self) -> Sampled:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unisono.records import sampled
-from unisono.records.alive import leader_is_gone
+from unisono.records.alive import leader_lives
 from unisono.records.events import (
     AnyEvent,
     Ended,
@@ -26,6 +26,7 @@ from unisono.records.events import (
     Warned,
     from_lines,
 )
+from unisono.records.hosts import told_apart
 from unisono.records.layout import RunDirectory
 from unisono.records.machines import MachineLog
 from unisono.records.sampled import Machine, Sampled
@@ -170,12 +171,13 @@ class Follower:
         leader = self._ranks[0].others if 0 in self._ranks else []
         everybody = [event for rank in self._ranks.values() for event in rank.others]
         starts, validations = of_kind(everybody, Started), of_kind(leader, Validated)
+        lives = leader_lives(self._directory, starts)
         return RunView(
             path=self._path,
             config=self._config,
             environment=self._environment,
             corpus=self._corpus,
-            starts=tuple(starts),
+            starts=told_apart(starts),
             ranks={number: tuple(rank.steps) for number, rank in self._ranks.items()},
             validations=tuple(validations),
             saves=tuple(of_kind(leader, Saved)),
@@ -190,7 +192,8 @@ class Follower:
             seen=(self._ranks[0].last,) if 0 in self._ranks else (),
             machines={number: one.log for number, one in self._samplers.items()},
             found=tuple(of_kind(leader, Found)),
-            gone=leader_is_gone(self._directory, starts),
+            gone=lives is False,
+            alive=lives is True,
         )
 
 

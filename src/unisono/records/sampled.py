@@ -23,7 +23,9 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Machine(Event, frozen=True, kw_only=True, tag="machine"):
     """A sampler started on a machine, for the processes `pids` of the run.
 
-    `rank` is the first of them. `gpus` are the names of its devices.
+    `rank` is the first of them. `gpus` are the names of its devices, `used` the numbers of
+    those in the samples that the run computes on; where it is empty, `cuda:N` of the processes
+    are.
     """
 
     rank: int
@@ -34,6 +36,7 @@ class Machine(Event, frozen=True, kw_only=True, tag="machine"):
     every: float
     interfaces: dict[str, Link] = {}
     gpus: list[str] = []
+    used: list[int] = []
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -3,17 +3,14 @@
 import json
 import math
 import tomllib
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from unisono.errors import DataError
 from unisono.jsonl import read_lines
-from unisono.records.alive import leader_is_gone
+from unisono.records.alive import leader_lives
 from unisono.records.events import (
     AnyEvent,
     Ended,
@@ -29,6 +26,7 @@ from unisono.records.events import (
     Warned,
     from_lines,
 )
+from unisono.records.hosts import latest_starts, told_apart
 from unisono.records.imported import Imported, read_imported
 from unisono.records.layout import RunDirectory
 from unisono.records.machines import MachineLog, read_machines
@@ -51,8 +49,8 @@ class RunView:
     `machines` holds what was sampled on each machine, by its first rank. `found` is what the
     run said of itself while it went on. `undone` are the seconds of updates, validations and
     saves that a crash or a roll-back undid. `message` is why the run failed, in its own words.
-    `gone` says that the process which leads the run has
-    certainly ended; if it has not, that may be so all the same.
+    `gone` says that the process which leads the run has certainly ended, `alive` that it
+    certainly lives; from elsewhere, neither can be told.
     """
 
     path: Path
@@ -76,6 +74,7 @@ class RunView:
     undone: float = 0.0
     message: str = ""
     gone: bool = False
+    alive: bool = False
 
     @property
     def steps(self) -> tuple[StepTaken, ...]:
@@ -90,7 +89,7 @@ class RunView:
     @property
     def last_starts(self) -> tuple[Started, ...]:
         """Return each rank's latest start, in order of rank, as far as the last world goes."""
-        return _latest(self.starts)
+        return latest_starts(self.starts)
 
 
 def read_run(path: Path) -> RunView:
@@ -102,15 +101,15 @@ def read_run(path: Path) -> RunView:
     }
     by_rank = {rank: _standing(events) for rank, events in recorded.items()}
     leader = by_rank.get(0, [])
-    told = [e for events in by_rank.values() for e in of_kind(events, Started)]
-    starts = _told_apart(told)
+    starts = [e for events in by_rank.values() for e in of_kind(events, Started)]
+    lives = leader_lives(directory, starts)
     machines = read_machines(directory)
     return RunView(
         path=path,
         config=config,
         environment=read_json(directory.environment),
         corpus=read_json(directory.corpus),
-        starts=starts,
+        starts=told_apart(starts),
         ranks={rank: tuple(of_kind(events, StepTaken)) for rank, events in by_rank.items()},
         validations=tuple(of_kind(leader, Validated)),
         saves=tuple(of_kind(leader, Saved)),
@@ -129,7 +128,8 @@ def read_run(path: Path) -> RunView:
         found=tuple(of_kind(leader, Found)),
         undone=_seconds(recorded.get(0, [])) - _seconds(leader),
         message=_message(directory),
-        gone=leader_is_gone(directory, starts),
+        gone=lives is False,
+        alive=lives is True,
     )
 
 
@@ -165,28 +165,6 @@ def warnings_of(events: Iterable[AnyEvent]) -> list[Warned]:
         for event in events
         if isinstance(event, Warned | RolledBack)
     ]
-
-
-def _latest(starts: Iterable[Started]) -> tuple[Started, ...]:
-    latest = {start.rank: start for start in starts}
-    size = latest[0].size if 0 in latest else len(latest)
-    return tuple(latest[rank] for rank in sorted(latest) if rank < size)
-
-
-def _told_apart(starts: Iterable[Started]) -> tuple[Started, ...]:
-    """Return the starts; machines that are called the same are known by their address, too.
-
-    A machine has each local rank once.
-    """
-    starts = tuple(starts)
-    places = Counter((start.host, start.local_rank) for start in _latest(starts))
-    twice = {host for (host, _), times in places.items() if times > 1}
-    return tuple(
-        msgspec.structs.replace(start, host=f"{start.host} ({start.address})")
-        if start.host in twice and start.address
-        else start
-        for start in starts
-    )
 
 
 def _seconds(events: Iterable[AnyEvent]) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unisono.diagnose.counted import Read
+from unisono.diagnose.load import own_gpus
 from unisono.records.sampled import Gpu, Sampled, Traffic
 from unisono.records.view import RunView
 from unisono.report.machine_bins import SampledMachine, timed_bins
@@ -101,15 +102,9 @@ def memory(machine: SampledMachine) -> list[Point]:
 
 def of_gpus(run: RunView, read: Callable[[Gpu], float | None]) -> Points:
     """Read the mean of something over those GPUs of a machine that the run uses."""
-    used: dict[str, set[int]] = {}
-    for start in run.last_starts:
-        kind, _, number = start.device.partition(":")
-        if kind == "cuda":
-            used.setdefault(start.host, set()).add(int(number) if number.isdecimal() else 0)
 
     def points(machine: SampledMachine) -> list[Point]:
-        wanted = used.get(machine.host, set())
-        return machine.level(_mean_over(wanted, read))
+        return machine.level(_mean_over(own_gpus(run, machine.rank), read))
 
     return points
 

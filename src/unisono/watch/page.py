@@ -92,10 +92,10 @@ def _title(run: Path, now: Now, width: int) -> Text:
 
 
 def _progress(now: Now, width: int) -> Text:
-    if not now.updates:
-        return Text(f"step {now.step:,}")
-    share = min(1.0, now.step / now.updates)
     left = f"  {duration(now.seconds_left)} left" if now.seconds_left else ""
+    if not now.updates:
+        return Text(f"step {now.step:,}{left}")
+    share = min(1.0, now.step / now.updates)
     words = f" {share:.0%}  step {now.step:,} of {now.updates:,}{left}"
     room = max(10, min(60, width - len(words)))
     full = round(share * room)

@@ -5,6 +5,7 @@ from statistics import fmean
 
 from msgspec.structs import replace as changed
 
+from unisono.diagnose.answers.duration import seconds_left, updates_planned
 from unisono.diagnose.bottleneck import find_bottleneck
 from unisono.diagnose.case import Case, open_case
 from unisono.diagnose.ledger import Ledger, Row
@@ -53,17 +54,16 @@ def now_of(view: RunView, now: float) -> Now:
     steps = view.steps[1:] or view.steps
     each = fmean(step.seconds for step in steps) if steps else 0.0
     tokens = sum(step.target_tokens for step in steps)
-    updates = int(case.setting("train", "max_steps", 0))
     step = view.steps[-1].step if view.steps else 0
     standing = state(case)
     is_over = standing in ("finished", "stopped")
     return Now(
         state=standing,
         step=step,
-        updates=updates,
+        updates=updates_planned(case),
         seconds_per_step=each,
         tokens_per_second=tokens / max(1e-9, sum(step.seconds for step in steps)),
-        seconds_left=None if is_over else _left(view, step, updates),
+        seconds_left=seconds_left(case) if standing == "running" else None,
         lanes=_lanes(view, recent.ledger.usual if recent else ()),
         bottleneck=recent.bottleneck if recent else None,
         verdict=verdict(recent) if recent else "",
@@ -123,15 +123,6 @@ def _without_rare_pauses(ledger: Ledger, window: RunView) -> Ledger:
         evaluation=evaluation,
         checkpoint=checkpoint,
     )
-
-
-def _left(view: RunView, step: int, updates: int) -> float | None:
-    """Return the seconds to the last update at the pace of late, pauses included."""
-    if not updates or len(view.steps) < FEWEST:
-        return None
-    first, last = view.steps[0], view.steps[-1]
-    pace = (last.time - first.time) / max(1, last.step - first.step)
-    return pace * max(0, updates - step)
 
 
 def _lanes(view: RunView, rows: tuple[Row, ...]) -> tuple[Lane, ...]:

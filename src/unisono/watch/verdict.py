@@ -1,8 +1,8 @@
 """What holds a run up, in a line; and which findings are certain while it goes on."""
 
-from unisono.diagnose.bottleneck import late_rank
 from unisono.diagnose.case import Case
 from unisono.diagnose.headline import exchange_name
+from unisono.diagnose.late import Late, late_of
 from unisono.diagnose.report import Finding
 from unisono.diagnose.rules import RULES
 from unisono.diagnose.words import percent
@@ -29,10 +29,9 @@ def verdict(case: Case) -> str:
     found = case.bottleneck
     if found.cause == "compute":
         return f"bound by arithmetic: {percent(found.shares.compute)} of the time"
-    who = f" (rank {found.culprit})" if found.culprit is not None else ""
     names = {
         "network": f"bound by {exchange_name(case)}",
-        "straggler": f"waiting for a late process{who}",
+        "straggler": f"waiting for {_late(late_of(case.ledger))}",
         "data": "waiting for data",
         "evaluation": "held up by validation",
         "checkpoint": "held up by checkpoints",
@@ -45,14 +44,14 @@ def verdict(case: Case) -> str:
 
 def verdict_finding(case: Case) -> Finding:
     """Return the verdict as a finding, with what to do about it."""
-    cause, rank = case.bottleneck.cause, late_rank(case.ledger)
-    late = cause == "straggler" and rank is not None
+    cause, late = case.bottleneck.cause, late_of(case.ledger)
+    known = f", {late.name}" if late and cause == "straggler" else ""
     return Finding(
         id=BOTTLENECK,
         severity="info",
         summary=f"{verdict(case)}.",
         advice=_way_out(case, cause),
-        about=f"{cause}, rank {rank}" if late else cause,
+        about=f"{cause}{known}",
     )
 
 
@@ -60,6 +59,12 @@ def findings_of(case: Case) -> tuple[Finding, ...]:
     """Return what is certain while the run goes on, and is not said otherwise."""
     rules = [rule for name, rule in RULES.items() if name not in SAID_OTHERWISE | NEED_THE_END]
     return tuple(finding for rule in rules for finding in rule(case))
+
+
+def _late(late: Late | None) -> str:
+    if late is None:
+        return "a late process"
+    return late.words if late.host else f"a late process ({late.words})"
 
 
 def _way_out(case: Case, cause: str) -> str:

@@ -16,6 +16,7 @@ CLEARLY_WAITING = 0.25
 # A GPU that draws less than this share of its limit, a core that computes for less of the
 # time, and arithmetic at less of a data sheet's rate do not prove that a device is busy.
 BUSY_POWER, BUSY_CORES, BUSY_ARITHMETIC = 0.5, 0.75, 0.15
+IDLE_POWER = 0.3  # up to here a GPU waits, whatever it says; above, a small model may do so
 FEWEST = 5
 NOT_SAMPLED = "utilisation and power of the devices were not sampled"
 
@@ -73,9 +74,9 @@ def _proof(case: Case, loads: Sequence[Load]) -> Proof:
     gpus = [gpu for load in loads for gpu in load.gpus]
     watts, limit = _mean([g.watts for g in gpus]), _mean([g.limit_watts for g in gpus])
     if watts is not None and limit:
-        return Proof(
-            watts >= BUSY_POWER * limit, f"the GPUs drew {watts:.0f} W of {limit:.0f} W"
-        )
+        between = IDLE_POWER < watts / limit < BUSY_POWER
+        busy = None if between else watts >= BUSY_POWER * limit
+        return Proof(busy, f"the GPUs drew {watts:.0f} W of {limit:.0f} W")
     rate, device = flops_per_second(case), known_device(case)
     if rate is not None and device is not None:
         share = rate / device.peak(_precision(case))

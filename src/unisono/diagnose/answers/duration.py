@@ -3,7 +3,7 @@
 from typing import Any
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.liveness import silence, state
+from unisono.diagnose.liveness import patience, silence, state
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
 from unisono.diagnose.words import count, percent, rounded
@@ -50,12 +50,12 @@ def elapsed(case: Case) -> float:
 def seconds_left(case: Case) -> float | None:
     """Return the seconds until the nearest limit at the recent pace, or None if unknown."""
     limits = []
-    updates = _updates_left(case)
+    planned = updates_planned(case)
     began = case.sessions[-1].began
     recent = [step for step in case.run.steps if step.time >= began][-RECENT:]
-    if updates is not None and len(recent) > 1:
+    if planned and len(recent) > 1:
         pace = (recent[-1].time - recent[0].time) / (len(recent) - 1)
-        limits.append(max(0.0, updates * pace - silence(case)))
+        limits.append(max(0.0, (planned - recent[-1].step) * pace - silence(case)))
     try:
         most = seconds_of(str(case.run.config.get("train", {}).get("max_time", "")))
         limits.append(max(0.0, most - elapsed(case)))
@@ -64,13 +64,12 @@ def seconds_left(case: Case) -> float | None:
     return min(limits, default=None)
 
 
-def _updates_left(case: Case) -> int | None:
+def updates_planned(case: Case) -> int:
+    """Return the update with which the run will end at the latest; 0 if nothing says so."""
     limits = [int(case.setting("train", "max_steps", 0))]
     epoch = case.run.last_starts[0].updates_per_epoch if case.run.last_starts else 0
     limits.append(epoch * int(case.setting("train", "max_epochs", 0)))
-    known = [limit for limit in limits if limit > 0]
-    done = case.run.steps[-1].step if case.run.steps else 0
-    return max(0, min(known) - done) if known else None
+    return min((limit for limit in limits if limit > 0), default=0)
 
 
 def _unclean(case: Case) -> int:
@@ -84,7 +83,12 @@ def _summary(case: Case, verdict: str, left: float | None) -> str:
     if verdict == "running":
         more = "; how long it will still take is not known" if left is None else ""
         more = f"; about {duration(left)} to go" if left is not None else more
-        return f"The run is going on: {took} so far, {updates} made{more}."
+        still = ""
+        if silence(case) > patience(case):
+            still = (
+                f" Its process is there, but has said nothing for {duration(silence(case))}."
+            )
+        return f"The run is going on: {took} so far, {updates} made{more}.{still}"
     if verdict == "failed":
         return (
             f"The run broke off: {took} and {updates} were recorded, then nothing for "

@@ -2,8 +2,8 @@
 
 from statistics import median, quantiles
 
-from unisono.diagnose.bottleneck import late_rank
 from unisono.diagnose.case import Case
+from unisono.diagnose.late import late_of
 from unisono.diagnose.ledger import PARTS
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
@@ -73,18 +73,23 @@ def _evidence(case: Case, parts: dict[str, float], mean: float) -> list[str]:
 
 def lateness(case: Case) -> list[str]:
     """Say which rank the others waited for, and what it did longer than they."""
-    late, ranks = late_rank(case.ledger), case.ledger.by_rank
-    others = [means for rank, means in ranks.items() if rank != late and rank < case.size]
-    if late is None or not others or case.bottleneck.shares.straggler < 0.05:
+    late, ranks = late_of(case.ledger), case.ledger.by_rank
+    if late is None or case.bottleneck.shares.straggler < 0.05:
+        return []
+    others = [m for rank, m in ranks.items() if rank not in late.ranks and rank < case.size]
+    if not others:
         return []
     excess = {
-        part: ranks[late][part] - sum(other[part] for other in others) / len(others)
+        part: ranks[late.rank][part] - sum(other[part] for other in others) / len(others)
         for part in PARTS
         if part not in ("exchange", "agree")
     }
     part = max(excess, key=lambda name: excess[name])
-    host = next((s.host for s in case.run.last_starts if s.rank == late), "an unknown host")
+    host = next(
+        (s.host for s in case.run.last_starts if s.rank == late.rank), "an unknown host"
+    )
+    often = " most often" if late.host else ""
     return [
-        f"rank {late} on {host} came last: it spent {duration(max(0.0, excess[part]))} an "
-        f"update more than the others on {NAMES[part]}"
+        f"rank {late.rank} on {host} came last{often}: it spent "
+        f"{duration(max(0.0, excess[part]))} an update more than the others on {NAMES[part]}"
     ]

@@ -1,5 +1,6 @@
 """Is the model fully trained?"""
 
+import math
 from typing import TypeGuard
 
 from unisono.diagnose.breakdown import onset_of
@@ -10,12 +11,16 @@ from unisono.diagnose.progress import FEWEST, FLAT_LOSS, Progress, progress_of
 from unisono.diagnose.questions import reply
 from unisono.diagnose.rates import Rates, rates_of
 from unisono.diagnose.report import Answer
-from unisono.diagnose.scores import score_evidence, score_values
+from unisono.diagnose.scores import best_scored, score_evidence, score_values
 from unisono.diagnose.words import listing, percent, rounded
 
 HIGH_RATE = 0.3
 SPENT_RATE = 0.01
 NOTHING = 0.0005
+# Of the logarithm of the vocabulary, the loss of a model that knows nothing. One that knows how
+# often each piece occurs comes to two thirds of it, and translates no better.
+BLIND, NEARLY_BLIND = 0.9, 0.5
+NO_BLEU = 1.0
 
 
 def answer_trained(case: Case) -> Answer:
@@ -96,6 +101,16 @@ def _uncertain(case: Case, progress: Progress, rates: Rates | None) -> Answer:
 def _flat(case: Case, progress: Progress, rates: Rates | None) -> Answer:
     values, evidence = _values(case, progress, rates), _evidence(case, progress, rates)
     flat = _level(progress)
+    if blind := _learnt_nothing(case):
+        return reply(
+            "trained",
+            "no",
+            f"No: it stopped improving without having learnt anything; {blind}.",
+            values={**values, "learnt": False},
+            evidence=evidence,
+            advice="More steps of the same will not help. Check the learning rate (try a tenth "
+            "and ten times of it), and whether source and target belong together line by line.",
+        )
     if rates and rates.unfinished and rates.share_of_peak > HIGH_RATE:
         return reply(
             "trained",
@@ -106,6 +121,8 @@ def _flat(case: Case, progress: Progress, rates: Rates | None) -> Answer:
             evidence=evidence,
             advice="Let the schedule run to its end before judging.",
         )
+    if not _is_the_end(progress, rates):
+        return _open(flat, progress, values, evidence)
     careful = ""
     if rates and rates.share_of_peak > HIGH_RATE:
         share = percent(rates.share_of_peak)
@@ -117,6 +134,47 @@ def _flat(case: Case, progress: Progress, rates: Rates | None) -> Answer:
         values=values,
         evidence=evidence,
         advice="A lower rate at the end may still bring a little." if careful else "",
+    )
+
+
+def _learnt_nothing(case: Case) -> str:
+    """Return in a clause why the model knows nothing, or "" if it does or that is not known."""
+    pieces, best = case.run.corpus.get("vocabulary"), best_scored(case.run)
+    poor = best is not None and best.bleu < NO_BLEU
+    score = f"BLEU never came above {best.bleu:.1f}" if best and poor else ""
+    if not isinstance(pieces, int) or pieces < 2:
+        return score
+    loss = min(loss for _, loss in loss_curve(case.run.validations))
+    if loss < (NEARLY_BLIND if poor else BLIND) * math.log(pieces):
+        return ""
+    guessing = f"guessing among {pieces:,} pieces has {math.log(pieces):.2f}"
+    known = f"the best validation loss is {loss:.2f}, where {guessing}"
+    return f"{known}; {score}" if score else known
+
+
+def _is_the_end(progress: Progress, rates: Rates | None) -> bool:
+    """Return whether half as many steps again would surely bring too little to matter."""
+    past_best = progress.relative_gain <= -FLAT_LOSS
+    return progress.levelling or progress.misfit or past_best or _spent(rates)
+
+
+def _open(
+    flat: str, progress: Progress, values: dict[str, object], evidence: list[str]
+) -> Answer:
+    found = progress.forecast
+    why = "there are too few validations to tell what more steps would bring"
+    if found is not None:
+        why = (
+            f"50 % more steps may still lower it by up to {_share(found.high)} % (upper end of "
+            "a 90 % interval)"
+        )
+    return reply(
+        "trained",
+        "unknown",
+        f"The validation loss is flat ({flat}), but {why}.",
+        values=values,
+        evidence=evidence,
+        advice="Train on with a rate that falls to 0 at the end, or validate more often.",
     )
 
 

@@ -20,7 +20,9 @@ def answer_trained(case: Case) -> Answer:
         "no": "Train longer.",
         "diverged": "Lower the peak learning rate, warm up longer, or clip gradients.",
     }.get(answer.verdict, "")
-    if answer.verdict == "no" and planned > last_step(case):
+    if answer.values.get("learnt") is False:
+        advice = answer.advice
+    elif answer.verdict == "no" and planned > last_step(case):
         advice = (
             f"Train longer: {planned:,} updates were planned, and the records end at "
             f"{last_step(case):,}."

@@ -7,7 +7,7 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.imported.words import about, rate, records, says
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.wire import AS_GOOD_AS_EQUAL, MOST_OFF, Wire, wire_of
+from unisono.diagnose.wire import AS_GOOD_AS_EQUAL, LITTLE, MOST_OFF, Wire, wire_of
 from unisono.diagnose.words import count, listing, percent, rounded
 from unisono.units import amount_of_bytes, duration
 
@@ -40,7 +40,7 @@ def answer_network(case: Case) -> Answer:
         f"{_OPENINGS[wire.verdict]} {_exchange(case, wire)} {_judgement(case, wire)}",
         values=_values(case, wire),
         evidence=_evidence(case, wire),
-        advice=_advice(case) if wire.verdict == "bottleneck" else "",
+        advice=_advice(case, wire),
     )
 
 
@@ -128,6 +128,12 @@ def _judgement(case: Case, wire: Wire) -> str:
             f"That is {wire.ratio:.1f} times {step}: this link cannot have carried the run. It "
             f"carried {rate(wire.needed_bits_per_second)} at least."
         )
+    if wire.ratio <= LITTLE:
+        return (
+            f"That is {percent(wire.ratio)} of {step}: if the link really delivered that, it "
+            "was not the bottleneck. Whether it did was not measured; one that delivered "
+            f"{rate(wire.needed_bits_per_second)} would have filled the step."
+        )
     if wire.verdict == "unknown":
         return (
             f"That is {percent(wire.ratio)} of {step}: a part of it may have hidden behind the "
@@ -142,8 +148,15 @@ def _judgement(case: Case, wire: Wire) -> str:
     return f"That is {percent(min(1.0, wire.ratio))} of {step}."
 
 
-def _advice(case: Case) -> str:
+def _advice(case: Case, wire: Wire) -> str:
     run = about(case)
+    if wire.verdict == "unknown" and not wire.measured:
+        return (
+            "Read off what the card carries in a second while it trains, or test the link, and "
+            "import it again with that rate: `--link RATE --measured`."
+        )
+    if wire.verdict != "bottleneck":
+        return ""
     command = (
         f"unisono simulate --nodes 1,{run.machines} --gpus-per-node "
         f"{run.processes // run.machines} --link {run.link_bits_per_second / 1e6:g}mbit"

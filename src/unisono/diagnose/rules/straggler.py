@@ -1,4 +1,4 @@
-"""One process holds the others up."""
+"""One process, or one machine, holds the others up."""
 
 from dataclasses import dataclass
 
@@ -15,6 +15,12 @@ WHY = {
     "compute": "it computes more slowly",
     "recording": "it writes down and shows what happens",
 }
+WHY_ALL = {
+    "input": "their data came late",
+    "tokens": "their share of every update is larger",
+    "compute": "they compute more slowly",
+    "recording": "they write down and show what happens",
+}
 ADVICE = {
     "input": "Look at the disk its corpus is on and at what else runs on its machine; put the "
     "corpus on a local disk.",
@@ -28,7 +34,7 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class Straggler:
-    """The processes waited for the same late one."""
+    """The processes waited for the same late one, or for those of the same machine."""
 
     share: float = 0.10
     fewest: int = 20
@@ -41,11 +47,11 @@ class Straggler:
             Finding(
                 id="straggler",
                 severity="warning",
-                summary=f"The processes spent {percent(share)} of their time waiting for rank "
-                f"{late.rank}: {WHY[late.kind]}.",
+                summary=f"The processes spent {percent(share)} of their time waiting for "
+                f"{late.who.words}: {(WHY_ALL if late.who.host else WHY)[late.kind]}.",
                 evidence=tuple(_evidence(case, late)),
                 advice=ADVICE[late.kind],
-                about=f"rank {late.rank}",
+                about=late.who.name,
             ),
         )
 
@@ -55,9 +61,12 @@ def _evidence(case: Case, late: Lateness) -> list[str]:
     waited = case.ledger.waited_for
     total = sum(waited.values())
     if total > 0:
+        for_them = sum(waited.get(rank, 0.0) for rank in late.who.ranks)
+        why = "they waited least in the exchange, so they came last, in turns"
+        if not late.who.host:
+            why = "it waited least in the exchange, so it came last"
         lines.append(
-            f"of all waiting, {percent(waited.get(late.rank, 0.0) / total)} was for rank "
-            f"{late.rank}: it waited least in the exchange, so it came last"
+            f"of all waiting, {percent(for_them / total)} was for {late.who.words}: {why}"
         )
     if late.kind == "tokens":
         lines.append(

@@ -12,7 +12,7 @@ import msgspec
 from unisono.config.load import resolve
 from unisono.errors import ConfigError, DataError
 from unisono.foreign.lines import log_lines
-from unisono.foreign.openseq2seq.log import Evaluation, LoggedRun, LogReader, Spent
+from unisono.foreign.openseq2seq.log import Evaluation, LoggedRun, LogReader, Place, Spent
 from unisono.foreign.openseq2seq.settings import settings_of
 from unisono.foreign.openseq2seq.values import Parameters, inner
 from unisono.foreign.run import ForeignRank, ForeignRun, ForeignStep, ForeignValidation
@@ -39,7 +39,6 @@ def read_openseq2seq(path: Path, told: Told, wanted: int = 0) -> ForeignRun:
     parameters = Parameters(_table(logged, "Training"), _table(logged, "Evaluation"), {})
     steps = _steps(logged, parameters)
     every = _every(steps, parameters)
-    machines = len({place.host for place in logged.places.values()})
     all_placed = 0 < logged.size == len(logged.places)
     about = Imported(
         trainer=TRAINER,
@@ -48,7 +47,7 @@ def read_openseq2seq(path: Path, told: Told, wanted: int = 0) -> ForeignRun:
         clock=logged.clock > 0,
         ended=logged.finished,
         processes=_processes(logged, parameters),
-        machines=machines if all_placed else int(_alone(logged, parameters)),
+        machines=_machines(logged) if all_placed else int(_alone(logged, parameters)),
         parameters=logged.parameters,
         device="cuda" if logged.places or logged.devices else "",
         notes=tuple(_notes(reader, every, parameters)),
@@ -171,6 +170,26 @@ def _processes(logged: LoggedRun, parameters: Parameters) -> int:
         return 1
     known = len(logged.ranks)
     return known if logged.ranks == set(range(known)) else 0
+
+
+def _machines(logged: LoggedRun) -> int:
+    """Return how many machines the processes were on; 0 if names and addresses do not tell.
+
+    Machines may be called the same. Then their addresses differ; if only a device is used
+    twice, that may be two machines, or two processes of which each sees but its own.
+    """
+    by_host: dict[str, list[Place]] = {}
+    for place in logged.places.values():
+        by_host.setdefault(place.host, []).append(place)
+    machines = 0
+    for host, places in by_host.items():
+        known = [logged.interfaces.get((host, place.pid)) for place in places]
+        addresses = {address for _, address in filter(None, known)} if all(known) else set()
+        twice = len({place.device for place in places}) < len(places)
+        if twice and len(addresses) < 2:
+            return 0
+        machines += max(1, len(addresses))
+    return machines
 
 
 def _ranks(logged: LoggedRun, processes: int) -> tuple[ForeignRank, ...]:

@@ -1,6 +1,7 @@
 """From event files of another trainer to a run."""
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -15,6 +16,7 @@ from unisono.records.imported import Imported
 
 PATTERN = "*tfevents*"
 MOST_FILES = 2_000
+PAUSE = 10  # times the usual time between two records: nobody trained meanwhile
 PARTS = ("train", "train_inner", "valid", "valid1", "valid2", "test")  # of one run of fairseq
 
 
@@ -91,7 +93,9 @@ def _files(directory: Path) -> dict[Path, list[Path]]:
     """Return the event files by the directory they are in, in the order they were written."""
     if not directory.exists():
         raise DataError(f"there is no {directory}", where=str(directory))
-    found = [directory] if directory.is_file() else sorted(directory.rglob(PATTERN))
+    found = (
+        [directory] if directory.is_file() else sorted(directory.rglob(PATTERN), key=_in_order)
+    )
     files = [path for path in found if path.is_file()]
     if not files or len(files) > MOST_FILES:
         raise DataError(
@@ -103,6 +107,12 @@ def _files(directory: Path) -> dict[Path, list[Path]]:
     for path in files:
         places.setdefault(path.parent, []).append(path)
     return places
+
+
+def _in_order(path: Path) -> tuple[Path, list[str | int]]:
+    """Sort by name, numbers in it as numbers: the tenth file of a process is not its second."""
+    parts = re.split(r"(\d+)", path.name)
+    return path.parent, [int(part) if part.isdecimal() else part for part in parts]
 
 
 def _runs(by_place: dict[Path, dict[str, Series]]) -> dict[Path, dict[str, Series]]:
@@ -129,9 +139,10 @@ def _steps(found: Found) -> tuple[ForeignStep, ...]:
     rates, norms = found.by_step(tags.learning_rate), found.by_step(tags.gradient_norm)
     told, speeds = found.by_step(tags.seconds), found.by_step(tags.tokens_per_second)
     epochs = found.by_step(tags.epoch)
+    between = _between(losses)
     steps = []
     for place, step in enumerate(losses.steps):
-        seconds = told.get(step, _between(losses, place) if not told else math.nan)
+        seconds = told.get(step, between[place] if not told else math.nan)
         tokens = speeds.get(step, math.nan) * seconds
         steps.append(
             ForeignStep(
@@ -148,13 +159,20 @@ def _steps(found: Found) -> tuple[ForeignStep, ...]:
     return tuple(steps)
 
 
-def _between(series: Series, place: int) -> float:
-    """Return the mean seconds of an update since the record before; NaN for the first."""
-    if not place:
-        return math.nan
-    time = series.times[place] - series.times[place - 1]
-    updates = series.steps[place] - series.steps[place - 1]
-    return time / updates if time > 0 and updates > 0 else math.nan
+def _between(series: Series) -> list[float]:
+    """Return for each record the mean seconds of an update since the one before.
+
+    NaN for the first, and after a pause, such as that between two starts of the run.
+    """
+    gaps = [math.nan] * len(series.steps)
+    for place in range(1, len(gaps)):
+        time = series.times[place] - series.times[place - 1]
+        updates = series.steps[place] - series.steps[place - 1]
+        if time > 0 and updates > 0:
+            gaps[place] = time / updates
+    known = [gap for gap in gaps if math.isfinite(gap)]
+    most = PAUSE * median(known) if known else math.inf
+    return [gap if gap <= most else math.nan for gap in gaps]
 
 
 def _whole(number: float) -> int:
@@ -189,7 +207,8 @@ def _notes(found: Found) -> list[str]:
     if not found.of(tags.seconds).steps:
         notes.append(
             "the time of an update is that between two records, divided by the updates between "
-            "them: validations and checkpoints are in it"
+            "them: validations and checkpoints are in it, but what took more than "
+            f"{PAUSE} times the usual is left out, such as the pause between two starts"
         )
     if tags.note:
         notes.append(tags.note)
