@@ -25,7 +25,14 @@ from unisono.units import BITS, amount
 
 UNISONO = [sys.executable, "-m", "unisono"]
 LINKS = ("", "1gbit", "500mbit", "200mbit", "100mbit", "50mbit")
-WAYS = ("ddp", "compressed:8", "ddp", "compressed:4")
+# One for each link, in four rounds; more than a third are ddp. After the colons are bits, and
+# the local steps of diloco.
+WAYS = (
+    ("ddp", "compressed:8", "ddp", "diloco:4:8", "ddp", "compressed:4"),
+    ("compressed:16", "ddp", "powersgd", "ddp", "all_reduce", "diloco:4:8"),
+    ("ddp", "all_reduce", "compressed:4", "compressed:16", "ddp", "powersgd"),
+    ("powersgd", "ddp", "diloco:4:8", "compressed:8", "compressed:16", "ddp"),
+)
 TOO_MUCH = 0.30  # of the time spent waiting: a reason for the stop sign
 WARM_UP_STEPS = 3
 FEWEST_STEPS, MOST_STEPS, TRAIN_SECONDS = 8, 80, 10.0
@@ -63,6 +70,7 @@ class Case:
     link_error: float | None
     stop: str
     alone: float
+    seconds: float
 
     @property
     def error(self) -> float:
@@ -93,16 +101,24 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=12)
     options = parser.parse_args()
     print(machine())
-    print("| link | case | foretold | 90 % within | truth | error | link | one node | waited |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    names = ("link", "case", "foretold", "90 % within", "truth", "error", "link", "one node")
+    print(f"| {' | '.join(names)} | waited | check took |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     cases = []
-    # Other shapes with other links first, so that a few cases are a fair sample.
-    order = [(link, shape, way) for n, way in enumerate(WAYS) for link, shape in diagonal(n)]
-    for link, shape, way in order[: options.only or None]:
+    for link, shape, way in all_cases()[: options.only or None]:
         case = one_case(options.config, link, shape, way, options.seconds)
         cases.append(case)
         print(row(link, shape, way, case), flush=True)
     print_summary(cases)
+
+
+def all_cases() -> list[tuple[str, Shape, str]]:
+    """Return all 24. Other shapes with other links first: a few cases are a fair sample."""
+    return [
+        (link, shape, way)
+        for number, ways in enumerate(WAYS)
+        for (link, shape), way in zip(diagonal(number), ways, strict=True)
+    ]
 
 
 def diagonal(number: int) -> list[tuple[str, Shape]]:
@@ -112,10 +128,13 @@ def diagonal(number: int) -> list[tuple[str, Shape]]:
 
 def one_case(config: str, link: str, shape: Shape, way: str, seconds: float) -> Case:
     """Check, train on two nodes, train on one; return all three."""
-    strategy, _, bits = way.partition(":")
+    strategy, bits, local_steps = (*way.split(":"), "8", "8")[:3]
     changes = [
         f"sync.strategy={strategy}",
-        f"sync.bits={bits or 8}",
+        f"sync.bits={bits}",
+        f"sync.local_steps={local_steps}",
+        "sync.warmup_steps=0",
+        "sync.closing_steps=0",
         f"model.width={shape.width}",
         f"model.inner={4 * shape.width}",
         f"batching.tokens_per_update={shape.tokens}",
@@ -143,6 +162,7 @@ def one_case(config: str, link: str, shape: Shape, way: str, seconds: float) -> 
         waited=waited,
         link_error=median(rates) / wanted - 1 if wanted else None,
         stop=found["stop"],
+        seconds=found["measured"]["seconds"],
         alone=trained(config, "", shape, 1, [*changes, "sync.strategy=ddp"], guess)[0],
     )
 
@@ -171,7 +191,8 @@ def in_lab(link: str, shape: Shape, nodes: int, words: list[str], changes: list[
     command += [f"--workers-per-node={shape.workers}", "--", *words]
     command += [word for change in changes for word in ("--set", change)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode > 1:  # 1 is the stop sign
+    stop_signs = (1,) if words[0] == "check" else ()
+    if done.returncode not in (0, *stop_signs):
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
     return done.stdout
 
@@ -184,7 +205,8 @@ def row(link: str, shape: Shape, way: str, case: Case) -> str:
         f"| {link or 'no limit'} | {shape.name}, {way} | {case.foretold:.3f} | "
         f"{case.low:.3f} – {case.high:.3f} | {case.truth:.3f} | {case.error:+.1%} | {off} | "
         f"{case.alone:.3f} | "
-        f"{case.waited:.0%}, {'stop' if case.stop else 'go'}: {clear[case.should_stop]} |"
+        f"{case.waited:.0%}, {'stop' if case.stop else 'go'}: {clear[case.should_stop]} | "
+        f"{case.seconds:.0f} s |"
     )
 
 
@@ -199,6 +221,7 @@ def print_summary(cases: list[Case]) -> None:
     print(f"interval held the truth in {sum(c.held for c in cases)} of {len(cases)}")
     print(f"link: median error {median(links):.1%}, largest {max(links):.1%}" if links else "")
     print(f"stop sign right in {right} of {len(clear)} clear cases")
+    print(f"the longest check took {max(case.seconds for case in cases):.0f} s")
 
 
 if __name__ == "__main__":

@@ -346,3 +346,29 @@ def test_a_processor_that_is_kept_busy_by_the_exact_exchange_is_no_ideal():
     )
     fastest = min(way.step.seconds for way in found.ways)
     assert found.chosen.step.seconds < 1.05 * fastest
+
+
+def sold_as(*mbit, rate):
+    """Machines with interfaces of these names, which all deliver `rate` to each other."""
+    places = range(len(mbit))
+    processes = [
+        process(r, rate=10_000 * MB, interface="eth0", nominal_mbit=mbit[r]) for r in places
+    ]
+    pairs = [OneWay(a, b, rate) for a in places for b in places if a != b]
+    found = forecast(Measured(job=JOB, processes=tuple(processes), pairs=tuple(pairs)))
+    return [note for note in found.notes if "sold" in note]
+
+
+def test_an_interface_that_does_not_deliver_what_it_is_sold_as_is_told():
+    [note] = sold_as(1000, 1000, rate=94 * MB / 8)
+    assert "node0 (eth0) is sold as 1,000 Mbit/s and delivers 94" in note
+    assert "node1 (eth0)" in note
+    assert sold_as(1000, 1000, rate=700 * MB / 8) == []
+    assert sold_as(0, 0, rate=94 * MB / 8) == []  # not known
+
+
+def test_nobody_sends_faster_than_the_other_receives():
+    assert sold_as(10_000, 100, rate=94 * MB / 8) == []
+    [note] = sold_as(10_000, 1000, rate=94 * MB / 8)
+    assert "node1 (eth0) is sold as 1,000" in note
+    assert "node0" not in note

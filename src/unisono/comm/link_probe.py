@@ -4,6 +4,7 @@ Every function is called by all processes at the same time. Bytes go over the sa
 gradients will; what is measured is what arrives.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from statistics import median
@@ -39,10 +40,18 @@ def sum_of(comm: Comm, count: int) -> Sum:
     return _timed_sum(comm, torch.zeros(max(1, count), device=comm.world.device))
 
 
-def one_way_rates(comm: Comm, first_ranks: Sequence[int]) -> list[OneWay]:
-    """Return the rate from every machine to every other; each is known by its first rank."""
+def one_way_rates(
+    comm: Comm, first_ranks: Sequence[int], seconds: float = math.inf
+) -> list[OneWay]:
+    """Return the rate from every machine to every other; each is known by its first rank.
+
+    After so many `seconds` those that are left are left out.
+    """
     mine: list[OneWay] = []
-    for pairs in rounds(len(first_ranks)):
+    began = time.perf_counter()
+    for number, pairs in enumerate(rounds(len(first_ranks))):
+        if number and comm.any(time.perf_counter() - began > seconds):
+            break
         for turned in (False, True):
             comm.barrier()
             for low, high in pairs:
@@ -95,7 +104,8 @@ def _transfer(comm: Comm, sender: int, receiver: int) -> float:
     while True:
         seconds = _once(comm, sender, receiver, size)
         if seconds >= PAIR_SECONDS or size >= MOST_BYTES:
-            return size / seconds
+            # A machine that is busy for a moment makes it slower, and nothing makes it faster.
+            return size / min(seconds, _once(comm, sender, receiver, size))
         # Some more than seems needed: what waits in buffers makes short transfers look fast.
         wanted = size * 1.3 * PAIR_SECONDS / max(seconds, 1e-6)
         size = int(min(MOST_BYTES, max(2 * size, min(wanted, 16 * size))))

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 
 import torch
@@ -14,6 +15,7 @@ from unisono.physics.measured import Packing
 
 NUMBERS = 1024 * BLOCK * 4
 REPEATS = 5
+LONG_ENOUGH = 0.5  # seconds: what takes longer is not repeated
 WAYS: tuple[Bits, ...] = (16, 8, 4)
 
 
@@ -48,10 +50,18 @@ def narrowing_cost(comm: Comm, shapes: Sequence[tuple[int, int]], rank: int) -> 
     if not comm.world.device.startswith("cpu"):
         return 0.0
     mine = sum(
-        count * median(_narrowing_seconds(shape, rank) for _ in range(REPEATS))
+        count * _repeated(partial(_narrowing_seconds, shape, rank))
         for shape, count in Counter(shapes).items()
     )
     return max(row[0] for row in comm.gather([mine]))
+
+
+def _repeated(seconds_of_one: Callable[[], float]) -> float:
+    """Return the median of some, or of fewer if they take long."""
+    seconds = [seconds_of_one()]
+    while len(seconds) < REPEATS and sum(seconds) < LONG_ENOUGH:
+        seconds.append(seconds_of_one())
+    return median(seconds)
 
 
 def _narrowing_seconds(shape: tuple[int, int], rank: int) -> float:

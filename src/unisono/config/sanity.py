@@ -156,20 +156,32 @@ def _check_times(settings: Settings, where: str) -> None:
 
 def _check_sync(settings: Settings, where: str) -> None:
     sync, last = settings.sync, settings.train.max_steps
-    closing = sync.closing_steps if sync.strategy == "diloco" else 0
-    if sync.strategy in ("powersgd", "diloco") and last and sync.warmup_steps + closing >= last:
-        how = "exact" if sync.strategy == "powersgd" else "made together"
-        raise ConfigError(
-            f"`{sync.strategy}` would never begin: {sync.warmup_steps + closing} updates are "
-            f"{how}, and the run ends after {last}",
-            where=f"{where} [sync] warmup_steps",
-            fix=f'set `warmup_steps = {(last - closing) // 10}`, or `strategy = "ddp"`',
-        )
-    if closing and not last:
+    if last:
+        check_warm_up(settings, last, where=f"{where} [sync] warmup_steps")
+    if sync.strategy == "diloco" and sync.closing_steps and not last:
         raise ConfigError(
             "when the closing updates begin is not known: the run has no `max_steps`",
             where=f"{where} [sync] closing_steps",
             fix="set `train.max_steps`, or `closing_steps = 0`",
+        )
+
+
+def check_warm_up(settings: Settings, updates: int, *, where: str) -> None:
+    """Raise a ConfigError if a run of so many updates ends before its strategy begins."""
+    sync, last = settings.sync, settings.train.max_steps
+    if sync.strategy not in ("powersgd", "diloco"):
+        return
+    # The closing updates are those before `max_steps`, whatever ends the run before.
+    closing = max(0, sync.closing_steps - (last - updates)) if last else 0
+    closing = closing if sync.strategy == "diloco" else 0
+    if sync.warmup_steps + closing >= updates:
+        how = "exact" if sync.strategy == "powersgd" else "made together"
+        fewer = max(0, updates - closing) // 10
+        raise ConfigError(
+            f"`{sync.strategy}` would never begin: {sync.warmup_steps + closing} updates are "
+            f"{how}, and the run ends after {updates}",
+            where=where,
+            fix=f'set `warmup_steps = {fewer}`, or `strategy = "ddp"`',
         )
 
 

@@ -35,6 +35,11 @@ class Forecast:
     notes: tuple[str, ...]
 
     @property
+    def strategy(self) -> str:
+        """Return what `sync.strategy` is, or what "auto" comes to."""
+        return strategy_used(self.measured, self.chosen)
+
+    @property
     def stop(self) -> str:
         """Return why not to train like this, or ""."""
         return self.chosen.stop
@@ -65,11 +70,17 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
         chosen=chosen,
         advised=chosen if advised is every.chosen else advised,
         notes=(
-            *notes_of(measured),
+            *notes_of(measured, strategy_used(measured, chosen)),
             *notes_of_run(measured, chosen),
             *_about_buckets(measured, rounds, chosen),
         ),
     )
+
+
+def strategy_used(measured: Measured, chosen: Way) -> str:
+    """Return what `sync.strategy` is, or what it comes to."""
+    strategy = measured.job.strategy
+    return chosen.exchange.strategy if strategy == AUTO else strategy
 
 
 def _compared(way: Way, fewer: Sequence[Way]) -> Way:

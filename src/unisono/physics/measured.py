@@ -85,7 +85,8 @@ class Job(msgspec.Struct, frozen=True):
     pass during which gradients become final: that of the last micro-batch. `bucket_mb` is 0
     if it is not set. Where machines go apart, they do so after `warmup_steps` and until
     `closing_steps` before the end. `averages` says whether weights have moving averages.
-    `narrow_numbers` are those that PowerSGD sends of a gradient.
+    `narrow_numbers` are those that PowerSGD sends of a gradient; `outer_momentum` says whether
+    DiLoCo's outer optimizer keeps one.
     """
 
     parameters: int
@@ -103,6 +104,7 @@ class Job(msgspec.Struct, frozen=True):
     closing_steps: int = 0
     averages: bool = False
     narrow_numbers: int = 0
+    outer_momentum: bool = False
     gradients: tuple[Gradient, ...] = ()
 
     @property
@@ -122,7 +124,8 @@ class Measured(msgspec.Struct, frozen=True):
     `evaluation_seconds` are those of a whole validation; `translation_seconds` are those of
     them in which text is translated for BLEU and for reading. `outer_seconds` are what DiLoCo
     takes of a processor for each number besides packing, `narrowing_seconds` what PowerSGD
-    computes in one update.
+    computes in one update. `unmeasured` names what there was no time for; `seconds` is what all
+    of it took.
     """
 
     job: Job
@@ -138,6 +141,7 @@ class Measured(msgspec.Struct, frozen=True):
     translation_seconds: float = 0.0
     checkpoint_seconds: float = 0.0
     checkpoint_bytes: int = 0
+    unmeasured: tuple[str, ...] = ()
     seconds: float = 0.0
 
     @property

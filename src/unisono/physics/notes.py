@@ -3,16 +3,25 @@
 from statistics import median
 
 from unisono.physics.measured import Measured, computing_of
+from unisono.physics.memory import memory_of
 
 FADED = 0.8  # a stream whose rate ends below this share of its beginning has used up credit
 FULL = 0.9  # of the memory
 UNEVEN = 0.7  # a direction this much slower than the other is worth telling
+DELIVERED = 0.6  # of what an interface is sold as: less is worth telling
 SLOWER = 1.15  # a machine that takes this much longer than the fastest
 
 
-def notes_of(measured: Measured) -> list[str]:
-    """Return what a person should know besides the figures."""
-    return [*_about_links(measured), *_about_speed(measured), *_about_machines(measured)]
+def notes_of(measured: Measured, strategy: str) -> list[str]:
+    """Return what a person should know besides the figures, of a run with this `strategy`."""
+    return [
+        *_about_links(measured),
+        *_about_promises(measured),
+        *_about_speed(measured),
+        *_about_memory(measured, strategy),
+        *_about_rest(measured),
+        *_about_gaps(measured),
+    ]
 
 
 def _about_links(measured: Measured) -> list[str]:
@@ -32,6 +41,26 @@ def _about_links(measured: Measured) -> list[str]:
                 "Mbit/s within seconds: burst credit; the lower rate is what lasts"
             )
     return notes
+
+
+def _about_promises(measured: Measured) -> list[str]:
+    """Return which interfaces never came near what they are sold as, in one line."""
+    best: dict[int, tuple[float, int]] = {}
+    first = [measured.processes[ranks[0]] for ranks in measured.members]
+    for pair in measured.pairs:
+        sold = {number: first[number].nominal_mbit for number in (pair.sender, pair.receiver)}
+        least = min(sold.values())
+        for number, mbit in sold.items():
+            if 0 < mbit == least:  # the other is not what limits it
+                seen = pair.rate * 8e-6 / mbit, mbit
+                best[number] = max(best.get(number, seen), seen)
+    short = [
+        f"{measured.machine(number)} ({first[number].interface}) is sold as {sold:,} Mbit/s "
+        f"and delivers {share * sold:,.0f}"
+        for number, (share, sold) in best.items()
+        if share < DELIVERED
+    ]
+    return [f"a network slower than its name: {'; '.join(short)}"] if short else []
 
 
 def _about_speed(measured: Measured) -> list[str]:
@@ -59,16 +88,22 @@ def _about_speed(measured: Measured) -> list[str]:
     return notes
 
 
-def _about_machines(measured: Measured) -> list[str]:
+def _about_memory(measured: Measured, strategy: str) -> list[str]:
+    """Return which machines have too little memory, each once."""
     notes = []
-    for process in measured.processes:
-        shared = measured.workers if process.device == "cpu" else 1
-        used = process.peak_bytes * shared / process.memory_bytes
-        if used > FULL:
+    for number, ranks in enumerate(measured.members):
+        memory = memory_of(measured, ranks, strategy)
+        full = "too small" if memory.share > 1 else "nearly full"
+        if memory.share > FULL:
             notes.append(
-                f"the memory of {process.host} is nearly full: {used:.0%}; lower "
-                "`batching.tokens_per_micro_batch`"
+                f"the memory of {measured.machine(number)} is {full}: {memory.share:.0%}, what "
+                "the exchange keeps included; lower `batching.tokens_per_micro_batch`"
             )
+    return notes
+
+
+def _about_rest(measured: Measured) -> list[str]:
+    notes = []
     if measured.checkpoint_bytes and any(
         p.rank == 0 and p.free_disk_bytes < 4 * measured.checkpoint_bytes
         for p in measured.processes
@@ -78,3 +113,13 @@ def _about_machines(measured: Measured) -> list[str]:
     if measured.loader_seconds > work:
         notes.append("the data are prepared more slowly than they are learnt from")
     return notes
+
+
+def _about_gaps(measured: Measured) -> list[str]:
+    """Return what the forecast does not know, since there was no time for it."""
+    if not measured.unmeasured:
+        return []
+    return [
+        f"no time was left to measure {', '.join(measured.unmeasured)}: that counts as "
+        "nothing; `--seconds` gives more"
+    ]

@@ -20,6 +20,7 @@ from unisono.train.averages import Averages
 from unisono.train.checksums import begin_alike
 from unisono.train.compiling import Compiling
 from unisono.train.examine import Examiner
+from unisono.train.fitting import all_fit
 from unisono.train.keeper import Keeper
 from unisono.train.loop import Session
 from unisono.train.precision import Precision
@@ -36,14 +37,14 @@ def build_session(
     settings: Settings, corpus: Corpus, comm: Comm, signals: Signals, strategy: Strategy
 ) -> tuple[Session, TransformerModel]:
     """Return everything the loop uses, and the model; nothing is read or written yet."""
-    model = _fresh_model(settings, corpus).to(device_of(comm))
+    fresh = partial(_fresh_model, settings, corpus)
+    model = all_fit(comm, settings, lambda: fresh().to(device_of(comm)))
     begin_alike(comm, model)
     compiling_of(settings).prepare(model)
     optimizer = build_optimizer(settings.optimizer, model)
     directory = RunDirectory(Path(settings.run))
     averages = Averages(model.named_parameters(), settings.train.average)
     keep = settings.checkpoint.keep
-    fresh = partial(_fresh_model, settings, corpus)
     replica = strategy.attach(model, comm)
     where, memory = directory.checkpoints, replica.memory
     keeper = Keeper(where, keep, comm, model, optimizer, averages, fresh, memory)
@@ -58,18 +59,22 @@ def build_session(
         averages=averages,
         precision=precision_of(settings, comm),
     )
-    world, pairs = comm.world, corpus.split("train")
-    stream = Stream(
-        pairs,
+    stream = stream_of(settings, corpus, comm)
+    examiner = _examiner(settings, corpus, comm, model, stream.split)
+    return Session(settings, parts, stream, examiner, keeper, signals), model
+
+
+def stream_of(settings: Settings, corpus: Corpus, comm: Comm) -> Stream:
+    """Return where this process's updates come from."""
+    return Stream(
+        corpus.split("train"),
         settings.batching,
         settings.seed,
-        world.rank,
-        world.size,
+        comm.world.rank,
+        comm.world.size,
         settings.batching.temperature,
         respelling_of(settings, corpus),
     )
-    examiner = _examiner(settings, corpus, comm, model, pairs)
-    return Session(settings, parts, stream, examiner, keeper, signals), model
 
 
 def strategy_for(settings: Settings, comm: Comm) -> Strategy:

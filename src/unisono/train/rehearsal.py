@@ -1,22 +1,18 @@
-"""A run before the run: its real work and its real network, measured in under a minute.
+"""A run before the run: its real work and its real network, measured in about a minute.
 
 Computing and link are measured in turns, because machines that others use as well are not
 equally fast all the time. No gradients are exchanged, nothing is left on the disk, and in the
 end every process knows everything, and the same: all come to one forecast and one exit code.
 """
 
-import os
-import resource
-import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import psutil
-import torch
 
 from unisono.comm.ddp import Ddp
 from unisono.comm.link_probe import latency, one_way_rates, sum_of, sustained
@@ -30,15 +26,17 @@ from unisono.models.transformer import TransformerModel
 from unisono.physics.exchange import narrowed
 from unisono.physics.measured import Gradient, Job, Measured, OneWay, Process, Sum, Update
 from unisono.physics.way import AUTO
-from unisono.records.events import Saved
+from unisono.train.beside import Beside, measure_beside, worst
 from unisono.train.build import build_session
 from unisono.train.claim import check_made_as_told
+from unisono.train.deadline import Deadline
+from unisono.train.fitting import all_fit, fitting
+from unisono.train.inventory import describe_process, existing_part
 from unisono.train.joined import joined
 from unisono.train.loop import Session
 from unisono.train.memory import keep_freed_memory
-from unisono.train.possible import check_possible
+from unisono.train.possible import check_possible, updates_of
 from unisono.train.precision import set_tf32
-from unisono.train.progress import Progress
 from unisono.train.sameness import same_everywhere
 from unisono.train.signals import Signals
 from unisono.train.trial import NotExchanged, Trial
@@ -49,8 +47,11 @@ FEWEST_ROUNDS = 4
 WARM_UPS = 2
 # Where rounds take so long that the fewest do not fit into the time, two are enough.
 LATE_SECONDS, FEWEST_IF_LATE = 15.0, 2
+REST_SECONDS = 5.0  # for what comes after them, besides a pass or two through the model
+PASSES = 3
 SUM_SECONDS = 0.8
 FIRST_SUM_BYTES = 1 << 20
+PAIRS_SHARE = 0.25  # of the time, for the rates between pairs of machines
 STREAM_SHARE = 0.15  # of the time, for a steady stream that shows whether a rate lasts
 FLOAT = 4
 
@@ -60,6 +61,7 @@ def run_rehearsal(
 ) -> tuple[Measured, World]:
     """Rehearse alone, or with the processes started with this one; return its place, too."""
     with joined(settings, PATIENCE_SECONDS, tell) as comm:
+        began = time.perf_counter()
         corpus = all_or_none(
             comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
         )
@@ -67,7 +69,7 @@ def run_rehearsal(
         check_possible(comm, settings, corpus)
         all_or_none(comm, lambda: check_made_as_told(settings, corpus))
         set_tf32(settings.train.tf32, comm.world.device)
-        return rehearse(comm, settings, corpus, seconds, tell), comm.world
+        return rehearse(comm, settings, corpus, seconds, tell, began=began), comm.world
 
 
 def rehearse(
@@ -78,38 +80,76 @@ def rehearse(
     tell: Tell = say_nothing,
     *,
     whole: bool = True,
+    began: float = 0.0,
 ) -> Measured:
     """Return what the run of `settings` would do with the processes of `comm`.
 
-    Without the `whole`, only updates and their exchange are measured.
+    Without the `whole`, only updates and their exchange are measured. Whatever has no time
+    within SPARE_SECONDS after `seconds` is left out or made shorter. The time counts from when
+    this process `began`, by its clock, or from now.
     """
-    began = time.perf_counter()
+    began = began or time.perf_counter()
+    deadline = Deadline(comm, began + seconds)
     keep_freed_memory()
-    with _scratch(settings, comm) as directory:
+    with _scratch(settings, comm) as directory, fitting(settings, comm.world.device):
         aside = msgspec.structs.replace(settings, run=directory)
         strategy: Strategy = Ddp() if comm.world.size == 1 else NotExchanged()
         session, model = build_session(aside, corpus, comm, Signals(), strategy)
         with closing(Trial(session)) as trial:
-            tell("measuring the network, then computing and network in turns")
-            pairs, pulses, ping = _network(comm, seconds * STREAM_SHARE)
-            packings = [] if comm.world.size == 1 else packing_costs(comm)
-            outer = 0.0 if comm.world.size == 1 else outer_cost(comm)
-            narrowing = _narrowing(comm, model, settings.sync.low_rank) if whole else 0.0
-            gradients = [] if comm.world.size == 1 else _gradients(comm, trial, model)
-            updates, sums = _turns(comm, trial, model, began + seconds)
-            beside = _Beside()
-            if whole:
-                tell("measuring an evaluation, a checkpoint and the data")
-                beside = _beside(session, trial, model)
-            job = _job(settings, session, trial, model, gradients)
-        mine = _process(settings, comm, updates, sums)
+            measured = _measure(session, trial, model, deadline, seconds, tell, whole=whole)
+        mine = describe_process(settings, comm, *measured.turns)
     told = comm.gather_bytes(msgspec.json.encode(mine))
-    measured = Measured(
-        job=job,
+    found = msgspec.structs.replace(
+        measured.found,
         processes=tuple(msgspec.json.decode(row, type=Process) for row in told),
-        pairs=tuple(pairs),
-        pulses=tuple(pulses),
-        latency=ping,
+        seconds=time.perf_counter() - began,
+    )
+    # Shares and clocks differ: what follows from them must not differ from process to process.
+    first = comm.gather_bytes(msgspec.json.encode(found) if comm.world.leads else b"")[0]
+    return msgspec.json.decode(first, type=Measured)
+
+
+@dataclass(frozen=True)
+class _Own:
+    """What this process found of what all have in common, and its own turns."""
+
+    found: Measured
+    turns: tuple[list[Update], list[Sum]]
+
+
+def _measure(
+    session: Session,
+    trial: Trial,
+    model: TransformerModel,
+    deadline: Deadline,
+    seconds: float,
+    tell: Tell,
+    *,
+    whole: bool,
+) -> _Own:
+    comm, settings = session.parts.comm, session.settings
+    several = comm.world.size > 1
+    each = worst(comm, all_fit(comm, settings, trial.first_update))
+    tell("measuring the network, then computing and network in turns")
+    network = _network(comm, seconds)
+    packings = packing_costs(comm) if several else []
+    outer = outer_cost(comm) if several else 0.0
+    narrowing = _narrowing(comm, model, settings.sync.low_rank) if whole else 0.0
+    rest = REST_SECONDS + each if whole else 0.0
+    passes = _passes(deadline, each, rest) if several else 0
+    gradients = _gradients(session, trial, model, passes) if passes else []
+    turns = _turns(comm, trial, deadline, rest, _sizes(model, network.pairs))
+    beside = Beside()
+    if whole:
+        tell("measuring an evaluation, a checkpoint and the data")
+        beside = measure_beside(session, trial, model, deadline)
+    unasked = ["when each gradient is ready"] if several and not passes else []
+    found = Measured(
+        job=_job(settings, session, trial, model, gradients),
+        processes=(),
+        pairs=tuple(network.pairs),
+        pulses=tuple(network.pulses),
+        latency=network.ping,
         packings=tuple(packings),
         outer_seconds=outer,
         narrowing_seconds=narrowing,
@@ -118,81 +158,88 @@ def rehearse(
         translation_seconds=beside.translation,
         checkpoint_seconds=beside.checkpoint,
         checkpoint_bytes=beside.checkpoint_bytes,
-        seconds=time.perf_counter() - began,
+        unmeasured=(*network.unmeasured, *unasked, *beside.unmeasured),
     )
-    # Shares and clocks differ: what follows from them must not differ from process to process.
-    first = comm.gather_bytes(msgspec.json.encode(measured) if comm.world.leads else b"")[0]
-    return msgspec.json.decode(first, type=Measured)
-
-
-@dataclass(frozen=True)
-class _Beside:
-    """Seconds of what a run does besides its updates."""
-
-    loader: float = 0.0
-    evaluation: float = 0.0
-    translation: float = 0.0
-    checkpoint: float = 0.0
-    checkpoint_bytes: int = 0
-
-
-def _beside(session: Session, trial: Trial, model: TransformerModel) -> _Beside:
-    comm = session.parts.comm
-    loader = _worst(comm, trial.loader_seconds())
-    evaluation = _worst(comm, trial.evaluation_seconds(model))
-    translation = _worst(comm, trial.translation_seconds(model))
-    saved = session.keeper.save(Progress())
-    if not isinstance(saved, Saved):
-        return _Beside(loader, evaluation, translation)
-    return _Beside(loader, evaluation, translation, saved.seconds, saved.bytes)
+    return _Own(found, turns)
 
 
 def _scratch(settings: Settings, comm: Comm) -> "tempfile.TemporaryDirectory[str]":
     """Return a directory on the disk of the run, which is gone when the block ends."""
-    where = _existing(Path(settings.run or "."))
+    where = existing_part(Path(settings.run or "."))
     return all_or_none(
         comm, lambda: tempfile.TemporaryDirectory(dir=where, prefix=".unisono-check-")
     )
 
 
-def _existing(path: Path) -> Path:
-    path = path.absolute()
-    while not path.is_dir():
-        path = path.parent
-    return path
+@dataclass(frozen=True)
+class _Network:
+    pairs: Sequence[OneWay]
+    pulses: Sequence[float]
+    ping: float
+    unmeasured: tuple[str, ...] = ()
 
 
-def _network(comm: Comm, seconds: float) -> tuple[list[OneWay], list[float], float]:
+def _network(comm: Comm, seconds: float) -> _Network:
     firsts = [int(row[0]) for row in comm.gather([comm.world.local_rank])]
     machines = [rank for rank, local in enumerate(firsts) if local == 0]
     if len(machines) < 2:
-        return [], [], latency(comm)
-    pairs = one_way_rates(comm, machines)
+        return _Network([], [], latency(comm))
+    pairs = one_way_rates(comm, machines, seconds * PAIRS_SHARE)
     slowest = min(pair.rate for pair in pairs)
-    return pairs, sustained(comm, machines, slowest, seconds), latency(comm)
+    missing = len(machines) * (len(machines) - 1) - len(pairs)
+    unmeasured = (f"{missing} rates between machines",) if missing else ()
+    pulses = sustained(comm, machines, slowest, seconds * STREAM_SHARE)
+    return _Network(pairs, pulses, latency(comm), unmeasured)
 
 
-def _gradients(comm: Comm, trial: Trial, model: TransformerModel) -> list[Gradient]:
+def _passes(deadline: Deadline, each: float, rest: float) -> int:
+    """Return how often to look when gradients are ready, if a micro-batch takes `each`."""
+    if deadline.allows((PASSES + WARM_UPS + FEWEST_ROUNDS) * each + rest):
+        return PASSES
+    # Half the rest will do: rather no translations than not to know it.
+    return 1 if deadline.allows((1 + FEWEST_IF_LATE) * each + rest / 2) else 0
+
+
+def _gradients(
+    session: Session, trial: Trial, model: TransformerModel, passes: int
+) -> list[Gradient]:
     """Return the leading process's: it is the one by which DDP fills its buckets."""
-    mine = msgspec.json.encode(trial.gradients(model))
-    return msgspec.json.decode(comm.gather_bytes(mine)[0], type=list[Gradient])
+    comm = session.parts.comm
+    mine = all_fit(comm, session.settings, lambda: trial.gradients(model, passes))
+    return msgspec.json.decode(
+        comm.gather_bytes(msgspec.json.encode(mine))[0], type=list[Gradient]
+    )
+
+
+def _sizes(model: TransformerModel, pairs: Sequence[OneWay]) -> tuple[int, int]:
+    """Return the bytes of a first sum, which must not take long, and the most there may be."""
+    most = sum(weight.numel() for weight in model.parameters()) * FLOAT
+    known = [FIRST_SUM_BYTES, most, *(int(pair.rate * SUM_SECONDS) for pair in pairs)]
+    return max(FLOAT, min(known)), most
 
 
 def _turns(
-    comm: Comm, trial: Trial, model: TransformerModel, until: float
+    comm: Comm, trial: Trial, deadline: Deadline, rest: float, sizes: tuple[int, int]
 ) -> tuple[list[Update], list[Sum]]:
-    """Compute and exchange in turns until it is time; return both, round by round."""
-    most = sum(weight.numel() for weight in model.parameters()) * FLOAT
-    size = min(most, FIRST_SUM_BYTES)
+    """Compute and exchange in turns until it is time; return both, round by round.
+
+    There are always two. No other begins that would leave less than `rest` seconds.
+    """
+    size, most = sizes
     updates, sums = [], []
     for number in range(10_000):
+        began = time.perf_counter()
         updates.append(trial.round())
         sums.append(sum_of(comm, size // FLOAT))
-        slowest = _worst(comm, sums[-1].seconds)
+        slowest = worst(comm, sums[-1].seconds)
         size = int(min(most, max(FLOAT, size * SUM_SECONDS / max(slowest, 1e-6))))
-        enough = number >= WARM_UPS + FEWEST_ROUNDS
-        limit = until if enough else until + LATE_SECONDS
-        if number >= FEWEST_IF_LATE and comm.any(time.perf_counter() > limit):
+        now = time.perf_counter()
+        limit = deadline.until
+        if number < WARM_UPS + FEWEST_ROUNDS:
+            limit += LATE_SECONDS
+        over = number >= FEWEST_IF_LATE and now > limit
+        too_late = 2 * now - began + rest > deadline.end
+        if comm.any(over or too_late) and number + 1 >= FEWEST_IF_LATE:
             break
     first = min(WARM_UPS, len(updates) - FEWEST_IF_LATE)
     return updates[first:], sums[first:]
@@ -206,8 +253,7 @@ def _job(
     gradients: list[Gradient],
 ) -> Job:
     limits, sync = settings.train, settings.sync
-    epochs = limits.max_epochs * session.stream.updates_in(1)
-    updates = min((n for n in (limits.max_steps, epochs) if n), default=0)
+    updates = updates_of(settings, session.stream)
     # The closing updates are those before `max_steps`, whatever ends the run before.
     closing = sync.closing_steps if sync.closing_steps < limits.max_steps else 0
     count = len(trial.tokens)
@@ -227,6 +273,7 @@ def _job(
         closing_steps=max(0, closing - (limits.max_steps - updates)),
         averages=limits.average > 0,
         narrow_numbers=_narrow_numbers(model, sync.low_rank),
+        outer_momentum=sync.outer_momentum > 0,
         gradients=tuple(gradients),
     )
 
@@ -242,41 +289,3 @@ def _narrowing(comm: Comm, model: TransformerModel, rank: int) -> float:
     shapes = [(s[0], s[1]) for s in (w.shape for w in model.parameters()) if len(s) == 2]
     narrow = [shape for shape in shapes if narrowed(*shape, rank) < shape[0] * shape[1]]
     return 0.0 if comm.world.size == 1 else narrowing_cost(comm, narrow, rank)
-
-
-def _process(settings: Settings, comm: Comm, updates: list[Update], sums: list[Sum]) -> Process:
-    world = comm.world
-    memory, peak = _memory(world.device)
-    links = psutil.net_if_stats()
-    return Process(
-        rank=world.rank,
-        local_rank=world.local_rank,
-        host=os.uname().nodename,
-        device=_device_name(world.device),
-        threads=torch.get_num_threads(),
-        cores=len(os.sched_getaffinity(0)),
-        memory_bytes=memory,
-        peak_bytes=peak,
-        free_disk_bytes=shutil.disk_usage(_existing(Path(settings.run or "."))).free,
-        interface=world.interface,
-        nominal_mbit=links[world.interface].speed if world.interface in links else 0,
-        updates=tuple(updates),
-        sums=tuple(sums),
-    )
-
-
-def _memory(device: str) -> tuple[int, int]:
-    """Return the memory there is, and the most this process has used of it."""
-    if device.startswith("cuda"):
-        total = torch.cuda.get_device_properties(device).total_memory
-        return int(total), int(torch.cuda.max_memory_reserved(device))
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return psutil.virtual_memory().total, used
-
-
-def _device_name(device: str) -> str:
-    return torch.cuda.get_device_name(device) if device.startswith("cuda") else device
-
-
-def _worst(comm: Comm, value: float) -> float:
-    return max(row[0] for row in comm.gather([value]))

@@ -7,11 +7,16 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import msgspec
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from unisono.batching.collate import Batch, collate
+from unisono.batching.plan import END
+from unisono.batching.stream import Stream
 from unisono.comm.all_reduce import AllReduce
+from unisono.comm.devices import wait_for_device
+from unisono.comm.laned import MOST
 from unisono.comm.protocol import Comm, Replica, World
 from unisono.comm.solo import Solo
 from unisono.models.loss import loss_sums, token_losses
@@ -26,8 +31,8 @@ ROUND_SECONDS = 1.0
 MOST_REPEATS = 50
 # Of a large update only so much is computed: the rest follows from its size.
 SLICE_SECONDS = 3.0
-DRAINED = 12
-PASSES = 3
+DRAINED, DRAINED_SECONDS = 12, 3.0
+EVALUATED, EVALUATED_SECONDS = 3, 1.0  # times, unless these take longer
 ROWS, WORDS = 64, 12  # of a translation: enough to know what a word takes
 PARTS = ("forward", "backward", "optimizer")
 
@@ -49,7 +54,7 @@ class Trial:
         self._session = session
         self._device = torch.device(session.parts.comm.world.device)
         self._works = session.stream.from_position(1, 0)
-        self._slice = max(1, torch.get_num_threads())
+        self._slice = self._at_once = _at_once(session.parts.comm.world)
         self._repeats = 1
         self._step = 0
         self.batches: list[int] = []
@@ -59,6 +64,21 @@ class Trial:
     def close(self) -> None:
         """Stop preparing data."""
         self._works.close()  # type: ignore[attr-defined]
+
+    def first_update(self) -> float:
+        """Make an update of the longest sentences, speaking to nobody; return its seconds.
+
+        If anything does not fit into the memory, it is this: weights, gradients, optimizer and
+        the largest of micro-batches.
+        """
+        parts, batch = self._session.parts, longest(self._session.stream)
+        alone = replace(parts, comm=Solo(World(device=parts.comm.world.device)))
+        work = replace(next(self._works), batches=(batch,) * self._at_once)
+        self._step += 1
+        began = time.perf_counter()
+        take_step(alone, work, self._step, Wishes())
+        wait_for_device(parts.comm.world.device)
+        return time.perf_counter() - began
 
     def round(self) -> Update:
         """Take some updates, as many on every process; return the mean of them."""
@@ -92,35 +112,41 @@ class Trial:
         began = time.perf_counter()
         take_step(parts, replace(work, batches=done), self._step, Wishes())
         each = (time.perf_counter() - began) / len(done)
-        self._slice = max(1, torch.get_num_threads(), int(SLICE_SECONDS / each))
+        self._slice = max(self._at_once, int(SLICE_SECONDS / each))
         return _positions(work.batches) / max(1, _positions(done))
 
     def loader_seconds(self) -> float:
         """Return how long an update's data take if nobody computes meanwhile."""
         with closing(self._session.stream.from_position(1, 0)) as works:  # type: ignore[type-var]
-            began = time.perf_counter()
-            for _ in range(DRAINED):
+            began, seconds, count = time.perf_counter(), 0.0, 0
+            while count < DRAINED and seconds < DRAINED_SECONDS:
                 next(works)
-            return (time.perf_counter() - began) / DRAINED
+                count, seconds = count + 1, time.perf_counter() - began
+            return seconds / count
 
-    def gradients(self, model: TransformerModel) -> list[Gradient]:
-        """Return when in a backward pass each weight's gradient is final, in that order."""
+    def gradients(self, model: TransformerModel, passes: int) -> list[Gradient]:
+        """Return when in a backward pass each weight's gradient is final, in that order.
+
+        Of so many `passes` the last counts: those before make room for all that it needs.
+        """
         parts, weights = self._session.parts, [w for w in model.parameters() if w.requires_grad]
         batch = next(self._works).batches[0].to(self._device)
-        times: dict[Tensor, float] = {}
-        handles = [
-            weight.register_post_accumulate_grad_hook(
-                lambda w: times.__setitem__(w, time.perf_counter())
-            )
-            for weight in weights
-        ]
+        device, times = parts.comm.world.device, {}
+
+        def note(weight: Tensor) -> None:
+            wait_for_device(device)  # a GPU has only been told to compute it
+            times[weight] = time.perf_counter()
+
+        handles = [weight.register_post_accumulate_grad_hook(note) for weight in weights]
         began = ended = 0.0
-        for _ in range(PASSES):  # the last counts: the first make room for all that it needs
+        for _ in range(passes):
             model.zero_grad()
             with parts.precision.autocast():
                 loss = loss_sums(model, batch.source, batch.target_in, batch.target_out, 0.1)
+            wait_for_device(device)
             began = time.perf_counter()
             loss.backward()
+            wait_for_device(device)
             ended = time.perf_counter()
         for handle in handles:
             handle.remove()
@@ -134,6 +160,11 @@ class Trial:
             for w, at in sorted(times.items(), key=lambda item: item[1])
         ]
 
+    @property
+    def translates(self) -> bool:
+        """Return whether a validation translates anything."""
+        return self._session.examiner.bleu or self._session.examiner.samples > 0
+
     def translation_seconds(self, model: TransformerModel) -> float:
         """Return the time for what a validation translates, from the first words of a batch.
 
@@ -142,7 +173,7 @@ class Trial:
         """
         examiner, size = self._session.examiner, self._session.parts.comm.world.size
         valid, wanted = examiner.valid, None if examiner.bleu else examiner.samples
-        if wanted == 0:
+        if not self.translates:
             return 0.0
         batches, tokens = valid.batches(wanted), valid.target_tokens
         some = batches[len(batches) // 2][:ROWS]
@@ -160,22 +191,35 @@ class Trial:
         work = sum(int(tokens[b].max()) * (len(b) + ROWS_OF_A_STEP) for b in batches)
         return each * work / size
 
-    def evaluation_seconds(self, model: TransformerModel) -> float:
-        """Return the time for the losses of a validation, from one batch of it."""
+    def evaluation_seconds(self, model: TransformerModel) -> tuple[float, float]:
+        """Return the time for the losses of a validation, and for one batch of it."""
         examiner, comm = self._session.examiner, self._session.parts.comm
         valid, batches = examiner.valid, examiner.valid.batches()
         batch = collate(valid.split, batches[len(batches) // 2])
         here = batch.to(self._device)
         model.eval()
-        seconds = []
-        for _ in range(3):
+        seconds: list[float] = []
+        while len(seconds) < EVALUATED and sum(seconds) < EVALUATED_SECONDS:
             began = time.perf_counter()
             with torch.inference_mode():
                 token_losses(model, here.source, here.target_in, here.target_out).sum().item()
             seconds.append(time.perf_counter() - began)
         model.train()
         count = len(batches) + len(examiner.training.batches())
-        return min(seconds) * count / comm.world.size
+        return min(seconds) * count / comm.world.size, min(seconds)
+
+
+def _at_once(world: World) -> int:
+    """Return how many micro-batches a process takes through the model at the same time."""
+    alone_on_cpu = world.size == 1 and world.device.startswith("cpu")
+    return min(MOST, torch.get_num_threads()) if alone_on_cpu else 1
+
+
+def longest(stream: Stream) -> Batch:
+    """Return a micro-batch of the longest sentences: attention takes the more of them."""
+    longer = np.maximum(stream.split.source_lengths, stream.split.target_lengths) + END
+    rows = max(1, stream.budget.tokens_per_micro_batch // int(longer.max()))
+    return collate(stream.split, np.argsort(longer, kind="stable")[-rows:])
 
 
 def _positions(batches: Sequence[Batch]) -> int:

@@ -1,0 +1,76 @@
+"""What a process has: its device, memory, cores, disk and network card."""
+
+import os
+import resource
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import torch
+
+from unisono.comm.protocol import Comm
+from unisono.config.settings import Settings
+from unisono.monitor.control_group import ControlGroup
+from unisono.physics.measured import Process, Sum, Update
+
+INTERFACES = Path("/sys/class/net")
+
+
+def describe_process(
+    settings: Settings, comm: Comm, updates: Sequence[Update], sums: Sequence[Sum]
+) -> Process:
+    """Return where this process is, what it has, and what it measured."""
+    world = comm.world
+    memory, peak = _memory(world.device)
+    return Process(
+        rank=world.rank,
+        local_rank=world.local_rank,
+        host=os.uname().nodename,
+        device=_device_name(world.device),
+        threads=torch.get_num_threads(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=memory,
+        peak_bytes=peak,
+        free_disk_bytes=shutil.disk_usage(existing_part(Path(settings.run or "."))).free,
+        interface=world.interface,
+        nominal_mbit=nominal_mbit(world.interface),
+        updates=tuple(updates),
+        sums=tuple(sums),
+    )
+
+
+def _memory(device: str) -> tuple[int, int]:
+    """Return the memory there is, and the most this process has used of it."""
+    if device.startswith("cuda"):
+        total = torch.cuda.get_device_properties(device).total_memory
+        return int(total), int(torch.cuda.max_memory_reserved(device))
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    total, allowed = psutil.virtual_memory().total, ControlGroup().look().memory
+    return min(total, allowed) if allowed else total, used
+
+
+def _device_name(device: str) -> str:
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else device
+
+
+def nominal_mbit(interface: str, interfaces: Path = INTERFACES) -> int:
+    """Return what an interface is sold as; 0 is not known.
+
+    The end of a virtual cable (veth) says 10,000 whatever it is. It has no device, and is none
+    of the kinds that are made of others: bond, vlan, bridge.
+    """
+    links = psutil.net_if_stats()
+    place = interfaces / interface
+    if not interface or interface not in links or not place.is_dir():
+        return 0
+    made_of_others = "DEVTYPE=" in (place / "uevent").read_text()
+    return links[interface].speed if (place / "device").exists() or made_of_others else 0
+
+
+def existing_part(path: Path) -> Path:
+    """Return the directory, or the nearest above it that exists."""
+    path = path.absolute()
+    while not path.is_dir():
+        path = path.parent
+    return path
