@@ -153,6 +153,22 @@ def test_a_gpu_near_its_power_limit_that_computes_is_busy():
     assert any("held back by heat 100 %" in line for line in found.evidence)
 
 
+def test_a_gpu_is_told_with_its_clock_and_with_whom_it_is_shared():
+    run = on_gpu(
+        200.0,
+        mhz=900,
+        most_mhz=1530,
+        memory_used=12 * 10**9,
+        memory_total=16 * 10**9,
+        own_memory=8 * 10**9,
+        others=1,
+    )
+    lines = [line for line in answer(run, "devices").evidence if "GPU 0" in line]
+    assert "clock 900 of 1530 MHz" in lines[0]
+    assert "memory 75 % (this run 50 %)" in lines[0]
+    assert "shared with 1 other process" in lines[0]
+
+
 def test_power_does_not_outweigh_the_ledger():
     waits = tuple(
         msgspec.structs.replace(s, data=0.5, backward=0.0) for s in healthy_run().ranks[0]
@@ -237,6 +253,23 @@ def test_what_else_runs_on_the_late_machine_is_evidence():
     ]
     assert any("other programs on beta used 2.2 of its 4 cores" in e for e in found.evidence)
     assert any("quota held it back for 1.00 s" in e for e in found.evidence)
+
+
+def test_what_holds_the_clock_of_a_late_gpu_down_is_evidence():
+    run = uneven((1, 1), [WAITS, {"backward": 0.6, "exchange": 0.02}])
+    starts = tuple(msgspec.structs.replace(s, device="cuda:0") for s in run.starts)
+    quick, slow = gpu(mhz=1500, most_mhz=1530), gpu(mhz=700, most_mhz=1530, throttled=["heat"])
+    logs = {
+        0: MachineLog((machine(0, "alpha"),), samples(gpus=[quick])),
+        1: MachineLog((machine(1, "beta"),), samples(gpus=[slow])),
+    }
+    (found,) = [
+        f
+        for f in diagnose(replace(run, starts=starts, machines=logs), now()).findings
+        if f.id == "straggler"
+    ]
+    assert "its GPU ran at 700 of 1530 MHz, the others at 1500" in found.evidence
+    assert "heat held the clock of its GPU down for 100 % of the time" in found.evidence
 
 
 def test_what_was_lost_on_the_way_is_told():
