@@ -127,6 +127,22 @@ def test_without_samples_nothing_is_made_up():
     assert "not sampled" in found.summary
 
 
+@pytest.mark.parametrize(
+    ("device", "hidden", "told"),
+    [("cpu", 0.0, 0.0), ("cpu", 0.2, 0.2), ("cuda:0", 0.2, 0.2), ("cuda:0", 0.0, None)],
+)
+def test_hidden_exchange_is_told_where_it_was_recorded(device, hidden, told):
+    run = pair()
+    starts = tuple(msgspec.structs.replace(s, device=device) for s in run.starts)
+    ranks = {
+        rank: tuple(msgspec.structs.replace(s, hidden=hidden) for s in steps)
+        for rank, steps in run.ranks.items()
+    }
+    found = answer(replace(run, starts=starts, ranks=ranks), "network")
+    assert found.values["hidden_seconds_per_step"] == told
+    assert any("did hide" in line for line in found.evidence) == (told is not None)
+
+
 def test_step_and_network_are_joined_by_bytes():
     found = answer(pair(), "step_vs_network")
     assert found.values["measured_bytes_per_step"] == pytest.approx(HEADERS * NEEDED, rel=0.001)

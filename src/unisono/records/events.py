@@ -71,7 +71,7 @@ class StepTaken(Event, frozen=True, kw_only=True, tag="step"):
     the backward pass did not hide, `agree` the time until all processes had said how their
     step went, `recording` that for writing down and showing the update before. What is left
     over is "other". `hidden` is exchange under way during the backward pass, and no part of
-    its own. `own_positions` are those this process computed, padding included. In a run that
+    its own; on GPUs, older versions wrote 0. `own_positions` are those this process computed, padding included. In a run that
     was imported, what is not known is NaN, or 0 if it is a count; the parts are never known.
     """
 
