@@ -1,9 +1,8 @@
 """Each finding: once where it belongs, and not in a healthy run."""
 
 import math
-from random import Random
-
 from dataclasses import replace
+from random import Random
 
 import msgspec
 import pytest
