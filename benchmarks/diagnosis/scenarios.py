@@ -151,7 +151,8 @@ SCENARIOS: dict[str, Scenario] = {
         slowed_by(
             "straggler", "straggler", late_machine("node1", (2, 3)), against_idle_machine
         ),
-        ONE_WOULD_DO,
+        # Its two processes share the one core that a node of the laboratory has.
+        (*ONE_WOULD_DO, "oversubscribed"),
         "as in `quota`, both processes at the same times",
     ),
     "long-sentences": Scenario(

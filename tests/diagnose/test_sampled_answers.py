@@ -258,6 +258,40 @@ def test_a_late_rank_is_told_with_its_reason(positions, late, words):
     assert words in found.summary
 
 
+def four_ranks(late_beta, quick=0.2):
+    """Two machines of two ranks each; `late_beta` says what rank 2 and 3 spend in an update."""
+
+    def parts(rank, n):
+        spent = late_beta(rank, n) if rank >= 2 else quick
+        last = max(late_beta(2, n), late_beta(3, n), quick)
+        return {"backward": spent, "exchange": 0.02 + last - spent}
+
+    return team(parts, ["alpha", "alpha", "beta", "beta"])
+
+
+def test_a_machine_whose_ranks_are_all_late_is_named():
+    run = four_ranks(lambda rank, n: 0.62 if rank == 2 + n % 2 else 0.6)
+    report = diagnose(run, now())
+    assert report.bottleneck.cause == "straggler"
+    (found,) = [f for f in report.findings if f.id == "straggler"]
+    assert "waiting for beta (ranks 2 and 3): they compute more slowly" in found.summary
+    assert found.about == "beta"
+    assert any("of all waiting, 100 % was for beta" in line for line in found.evidence)
+    assert "beta (ranks 2 and 3)" in report.headline
+
+
+def test_a_machine_is_not_late_because_it_has_most_of_the_ranks():
+    def parts(rank, n):
+        late = rank == n % 4
+        return {"backward": 0.6 if late else 0.2, "exchange": 0.02 if late else 0.42}
+
+    run = team(parts, ["alpha", "beta", "beta", "beta"])
+    report = diagnose(run, now())
+    assert report.bottleneck.cause == "straggler"
+    assert [f for f in report.findings if f.id == "straggler"] == []
+    assert "took turns" in report.headline
+
+
 def test_what_else_runs_on_the_late_machine_is_evidence():
     run = uneven((1, 1), [WAITS, {"backward": 0.6, "exchange": 0.02}])
     logs = {

@@ -4,6 +4,7 @@ from unisono.diagnose.answers.duration import elapsed
 from unisono.diagnose.bottleneck import late_rank
 from unisono.diagnose.case import Case
 from unisono.diagnose.curve import loss_curve
+from unisono.diagnose.lateness import lateness_of
 from unisono.diagnose.liveness import state
 from unisono.diagnose.scores import best_scored, bleu_words
 from unisono.diagnose.words import count, percent
@@ -71,5 +72,7 @@ def exchange_name(case: Case) -> str:
 
 
 def _late(case: Case) -> str:
-    rank = late_rank(case.ledger)
-    return "late processes, which took turns" if rank is None else f"rank {rank}"
+    late, rank = lateness_of(case), late_rank(case.ledger)
+    if late is None and rank is None:
+        return "late processes, which took turns"
+    return late.who if late is not None else f"rank {rank}"

@@ -1,5 +1,6 @@
 """Why one process comes later than the others: its input, its share, or its machine."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
@@ -27,15 +28,22 @@ class Why:
 
 def why_late(ledger: Ledger, late: int) -> Why | None:
     """Return what rank `late` does longer than the others; None without records of both."""
+    return why_all_late(ledger, (late,))
+
+
+def why_all_late(ledger: Ledger, late: Collection[int]) -> Why | None:
+    """Return what the ranks `late` do longer than the others, on average."""
     means = ledger.by_rank
     together = ledger.rows[-1].waits if ledger.rows else {}
-    others = [rank for rank in together if rank != late and rank in means]
-    if not others or late not in means:
+    others = [rank for rank in together if rank not in late and rank in means]
+    if not others or not all(rank in means for rank in late):
         return None
 
+    def spent(ranks: Collection[int], parts: tuple[str, ...]) -> float:
+        return fmean(sum(means[rank][part] for part in parts) for rank in ranks)
+
     def excess(parts: tuple[str, ...]) -> float:
-        usual = fmean(sum(means[rank][part] for part in parts) for rank in others)
-        return sum(means[late][part] for part in parts) - usual
+        return spent(late, parts) - spent(others, parts)
 
     causes: dict[Kind, float] = {
         "input": excess(INPUT),
@@ -44,15 +52,15 @@ def why_late(ledger: Ledger, late: int) -> Why | None:
     }
     kind = max(causes, key=lambda name: causes[name])
     positions = _positions(ledger, late, others)
-    usual = fmean(sum(means[rank][part] for part in COMPUTE) for rank in others)
+    usual = spent(others, COMPUTE)
     if kind == "compute" and (positions - 1) * usual >= EXPLAINED * causes[kind] > 0:
         kind = "tokens"
     seconds = causes["compute" if kind == "tokens" else kind]
     return Why(kind, max(0.0, seconds), positions)
 
 
-def _positions(ledger: Ledger, late: int, others: list[int]) -> float:
-    """Return how many times the others' positions the late rank computes; 1 if not known."""
+def _positions(ledger: Ledger, late: Collection[int], others: Collection[int]) -> float:
+    """Return how many times the others' positions the late ranks compute; 1 if not known."""
     mean = ledger.positions
-    known = [mean[rank] for rank in others if mean.get(rank)]
-    return mean[late] / fmean(known) if known and mean.get(late) else 1.0
+    theirs, usual = ([mean[r] for r in ranks if mean.get(r)] for ranks in (late, others))
+    return fmean(theirs) / fmean(usual) if theirs and usual else 1.0

@@ -19,6 +19,12 @@ WHY = {
     "compute": "it computes more slowly",
     "recording": "it writes down and shows what happens",
 }
+WHY_ALL = {
+    "input": "their data came late",
+    "tokens": "their share of every update is larger",
+    "compute": "they compute more slowly",
+    "recording": "they write down and show what happens",
+}
 ADVICE = {
     "input": "Look at the disk its corpus is on and at what else runs on its machine; put the "
     "corpus on a local disk.",
@@ -45,11 +51,11 @@ class Straggler:
             Finding(
                 id="straggler",
                 severity="warning",
-                summary=f"The processes spent {percent(share)} of their time waiting for rank "
-                f"{late.rank}: {WHY[late.kind]}.",
+                summary=f"The processes spent {percent(share)} of their time waiting for "
+                f"{late.who}: {(WHY if len(late.ranks) == 1 else WHY_ALL)[late.kind]}.",
                 evidence=tuple(_evidence(case, late)),
                 advice=ADVICE[late.kind],
-                about=f"rank {late.rank}",
+                about=late.about,
             ),
         )
 
@@ -59,9 +65,16 @@ def _evidence(case: Case, late: Lateness) -> list[str]:
     waited = case.ledger.waited_for
     total = sum(waited.values())
     if total > 0:
+        theirs = sum(waited.get(rank, 0.0) for rank in late.ranks)
         lines.append(
-            f"of all waiting, {percent(waited.get(late.rank, 0.0) / total)} was for rank "
-            f"{late.rank}: it waited least in the exchange, so it came last"
+            f"of all waiting, {percent(theirs / total)} was for {late.who}: "
+            f"{'it' if len(late.ranks) == 1 else 'one of them'} waited least in the exchange, "
+            "so it came last"
+        )
+    if len(late.ranks) > 1:
+        lines.append(
+            f"each of them reaches the exchange later than any other, by "
+            f"{duration(late.seconds)} an update on average"
         )
     if late.kind == "tokens":
         lines.append(
@@ -88,12 +101,14 @@ def _machine(case: Case, late: Lateness) -> list[str]:
         if load.disk.is_noticeable:
             lines.append(load.disk.words(load.host))
         lines += load.disk.foreign_words(load.host)
-    return lines + (_gpu(case, late, load) if late.kind == "compute" else [])
+    if late.kind == "compute":
+        lines += [line for rank in late.ranks for line in _gpu(case, rank, load)]
+    return lines
 
 
-def _gpu(case: Case, late: Lateness, load: Load) -> list[str]:
-    """Return what holds the GPU of the late rank back: its clock, and why that is low."""
-    start = next(start for start in case.run.last_starts if start.rank == late.rank)
+def _gpu(case: Case, rank: int, load: Load) -> list[str]:
+    """Return what holds the GPU of a late rank back: its clock, and why that is low."""
+    start = next(start for start in case.run.last_starts if start.rank == rank)
     gpu = next((gpu for gpu in load.gpus if gpu.index == index_of(start.device)), None)
     if gpu is None or not start.device.startswith("cuda"):
         return []
