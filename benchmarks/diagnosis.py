@@ -8,20 +8,22 @@ a link has a limit, a collate function sleeps, another program takes a core, a p
 stopped, a model is trained too long. The report of the run is then held to it: is the verdict
 right, is the culprit (the rank, the direction, the step), and how far is the share of the cause
 from the truth? How that is known says `diagnosis/truth.py`: from a twin of the run without the
-fault. `--healthy` runs with nothing wrong follow, of three kinds in turn; any finding, and any
-cause but computing, is a false alarm.
+fault. When the training itself said it (`found` events) is scored as well, and so are findings
+that the fault does not explain. `--healthy` runs with nothing wrong follow, of three kinds in
+turn; any finding, and any cause but computing, is a false alarm.
 """
 
 import argparse
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from diagnosis.course import make_run
-from diagnosis.judge import Judgement, healthy
+from diagnosis.judge import Judgement, false_alarms, healthy
 from diagnosis.scenarios import HEALTHY, SCENARIOS
-from diagnosis.table import summary, table
+from diagnosis.table import legend, summary, table
 from diagnosis.truth import Twins
 from measure import machine
 
@@ -66,6 +68,7 @@ def _judge_all(names: list[str], seeds: list[int], home: Path) -> dict[str, list
             scenario, began = SCENARIOS[name], time.time()
             outcome = make_run(scenario.course, home, f"{name}-{seed}", seed)
             found = scenario.judge(outcome, scenario.course, twins)
+            found = replace(found, false=false_alarms(outcome, found.also, scenario.implied))
             judged[name].append(found)
             _tell(f"{name} {seed}", found, time.time() - began)
     return judged
@@ -87,6 +90,10 @@ def _tell(name: str, found: Judgement, seconds: float) -> None:
     if found.true is not None:
         told = "nothing" if found.claimed is None else f"{found.claimed:.1%}"
         marks.append(f"true share {found.true:.1%}, told {told}")
+    if found.live and found.live.said:
+        marks.append(f"said after {found.live.said}")
+    if found.false:
+        marks.append(f"FALSE {', '.join(found.false)}")
     line = f"{name} ({seconds:.0f} s): {', '.join(marks)}; {found.said}"
     print(line, file=sys.stderr, flush=True)
 
@@ -100,7 +107,8 @@ def _page(judged: dict[str, list[Judgement]], alarms: list[Judgement], seconds: 
         "",
     ]
     if judged:
-        lines += [*table(judged, SCENARIOS), "", *summary(judged)]
+        lines += [*table(judged, SCENARIOS), "", *legend(judged, SCENARIOS), ""]
+        lines += summary(judged)
     if alarms:
         wrong = [alarm for alarm in alarms if not alarm.verdict]
         lines.append(f"* false alarms in {len(alarms)} healthy runs: {len(wrong)} (goal: 0)")
@@ -109,7 +117,7 @@ def _page(judged: dict[str, list[Judgement]], alarms: list[Judgement], seconds: 
         f"* {name}: {row.said}"
         for name, rows in judged.items()
         for row in rows
-        if not row.verdict or row.culprit is False
+        if not row.is_flawless
     ]
     return "\n".join([*lines, *(["", "Wrong:", "", *missed] if missed else []), ""])
 

@@ -1,4 +1,4 @@
-"""Trainings in a laboratory over links that are as slow, beside the computing, as in the field."""
+"""Trainings in a laboratory over links as slow beside the computing as in the field."""
 
 import subprocess
 import sys

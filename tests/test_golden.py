@@ -47,7 +47,17 @@ def test_samples_of_format_1_are_read(tmp_path):
     assert second.peers["10.88.0.1"].busy == 1.2
     assert (second.own_cpu, second.steal, second.cores) == (3.5, 0.01, [0.9, 0.7])
     assert (second.gpus[0].watts, second.gpus[0].throttled) == (41.5, ["power limit"])
+    assert (second.own_read, second.gpus[0].others) == (None, None)
     assert log.warnings[0].message == "odd"
+
+
+def test_samples_of_format_1_with_the_runs_own_share_are_read(tmp_path):
+    (tmp_path / "monitor").mkdir()
+    golden = GOLDEN / "monitor-1-own-share.jsonl"
+    shutil.copy(golden, tmp_path / "monitor" / "rank-0000.jsonl")
+    first, second = read_machines(RunDirectory(tmp_path))[0].samples
+    assert (second.own_read, second.own_written - first.own_written) == (0, 400_000)
+    assert (second.gpus[0].own_memory, second.gpus[0].others) == (7 * 10**9, 1)
 
 
 def test_the_settings_of_an_old_run_still_load():

@@ -29,7 +29,7 @@ from unisono.report.writing import write_report
 NEVER = 1_000_000
 WORKER = str(Path(__file__).parent / "inside" / "worker.py")
 INSIDE = Path(__file__).parent / "inside"
-MOST_SECONDS = 120.0  # a run that takes longer stands still
+MOST_SECONDS = 240.0  # a run that takes longer stands still
 STOPPED_AND_SAVED = 75
 
 TIMED: dict[str, Any] = {
@@ -58,7 +58,7 @@ class Course:
     `breaks` says that the run will not come to its end.
     """
 
-    steps: int = 40
+    steps: int = 60
     nodes: int = 2
     workers: int = 1
     further: int = 0
@@ -151,9 +151,13 @@ class Stage:
         return self.lab.start(node, program, stderr=subprocess.DEVNULL)
 
     def worker(self, node: int) -> psutil.Process:
-        """Return the process that trains on a node."""
+        """Return the process that trains on a node, or the first of them."""
+        return self.workers(node)[0]
+
+    def workers(self, node: int) -> list[psutil.Process]:
+        """Return the processes that train on a node."""
         children = psutil.Process(self.jobs[node].program).children()
-        return next(child for child in children if WORKER in child.cmdline())
+        return [child for child in children if WORKER in child.cmdline()]
 
 
 def make_run(course: Course, home: Path, name: str, seed: int) -> Outcome:

@@ -5,7 +5,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+
+import psutil
 
 from diagnosis.course import Stage
 
@@ -27,7 +30,7 @@ def slow_link_at(step: int, rate: str) -> Act:
 
 
 def quota(node: int, share: float) -> Act:
-    """Let the process of a node have its core for a part of every tenth of a second.
+    """Let the processes of a node have their core for a part of every tenth of a second.
 
     That is what a quota of the kernel does. Another program on the core would do as well, but
     then a machine that is shared moves its load to the other node's core.
@@ -35,15 +38,26 @@ def quota(node: int, share: float) -> Act:
 
     def act(stage: Stage) -> dict[str, Any]:
         stage.wait_for_step(1)
-        worker = stage.worker(node)
-        while stage.goes_on() and worker.is_running() and worker.status() != "zombie":
-            worker.suspend()
-            time.sleep(PERIOD_SECONDS * (1 - share))
-            worker.resume()
+        workers = stage.workers(node)
+        while stage.goes_on() and all(map(_lives, workers)):
+            with suppress(psutil.NoSuchProcess):
+                for worker in workers:
+                    worker.suspend()
+                time.sleep(PERIOD_SECONDS * (1 - share))
+            for worker in workers:
+                with suppress(psutil.NoSuchProcess):
+                    worker.resume()
             time.sleep(PERIOD_SECONDS * share)
         return {}
 
     return act
+
+
+def _lives(worker: psutil.Process) -> bool:
+    try:
+        return worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def other_flow(bytes_per_second: float) -> Act:

@@ -1,10 +1,11 @@
 """Does the report say what was done to the run?"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from diagnosis.course import Course, Outcome
+from diagnosis.said import Live, live, said_besides
 from diagnosis.truth import Truth, Twins, claimed
 
 CARRIED = 0.955  # of a shaped rate, without headers
@@ -15,7 +16,9 @@ NAMED_WITHIN = 10.0
 class Judgement:
     """What was said of one run, and what of it is right; None is not asked for.
 
-    `claimed` and `true` are shares; `also` are findings beside the one that was expected.
+    `claimed` and `true` are shares; `also` are findings beside the one that was expected, and
+    `false` those of them, or of what the run said of itself, that the fault does not explain.
+    `live` is when the training itself said it.
     """
 
     said: str
@@ -24,6 +27,14 @@ class Judgement:
     claimed: float | None = None
     true: float | None = None
     also: tuple[str, ...] = ()
+    false: tuple[str, ...] = ()
+    live: Live | None = None
+
+    @property
+    def is_flawless(self) -> bool:
+        """Return whether the right thing was said, in time, and nothing else."""
+        late = self.live is not None and self.live.in_time is False
+        return self.verdict and self.culprit is not False and not late and not self.false
 
     @property
     def points(self) -> float | None:
@@ -35,6 +46,16 @@ class Judgement:
 
 Judge = Callable[[Outcome, Course, Twins], Judgement]
 Check = Callable[[Outcome], bool]
+
+
+def false_alarms(
+    outcome: Outcome, also: Collection[str], implied: Collection[str]
+) -> tuple[str, ...]:
+    """Return findings of the report, or of the run while it went on, that nothing explains."""
+    reported = {name for name in also if name not in implied}
+    expected = {name for name in outcome.findings if name not in also}
+    allowed = {*implied, *expected, *also}
+    return (*sorted(reported), *(f"{n} (live)" for n in said_besides(outcome.view, allowed)))
 
 
 def healthy(outcome: Outcome, course: Course, twins: Twins) -> Judgement:
@@ -58,6 +79,7 @@ def slowed_by(
             claimed=claimed(outcome) if truth and named else None,
             true=truth(outcome, course, twins) if truth else None,
             also=tuple(name for name in outcome.findings if name != finding),
+            live=live(outcome, finding, cause),
         )
 
     return judge
@@ -79,6 +101,7 @@ def padded(truth: Truth) -> Judge:
             claimed=float(share[1]) / 100 if share else None,
             true=truth(outcome, course, twins),
             also=tuple(name for name in outcome.findings if name != "padding"),
+            live=live(outcome, "padding"),
         )
 
     return judge
@@ -121,6 +144,16 @@ def late(rank: int, why: str) -> Check:
     def check(outcome: Outcome) -> bool:
         named = outcome.report.bottleneck.culprit == rank
         return named and f"rank {rank}: {why}" in outcome.finding("straggler")
+
+    return check
+
+
+def late_machine(host: str, ranks: Collection[int]) -> Check:
+    """Check that a machine is named, or one of its ranks where all are late."""
+
+    def check(outcome: Outcome) -> bool:
+        text = outcome.finding("straggler")
+        return outcome.report.bottleneck.culprit in ranks or host in text
 
     return check
 

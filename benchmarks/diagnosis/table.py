@@ -1,8 +1,9 @@
 """The table of all judgements, as Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from diagnosis.judge import Judgement
+from diagnosis.said import MOST_SECONDS, MOST_STEPS, Live
 from diagnosis.scenarios import Scenario
 
 VERDICT_GOAL, CULPRIT_GOAL, POINTS_GOAL = 0.95, 1.0, 5.0
@@ -14,8 +15,8 @@ def table(judged: Judged, scenarios: Mapping[str, Scenario]) -> list[str]:
     """Return a row for each scenario."""
     lines = [
         "| scenario | what is done | verdict | culprit | share, true | share, told "
-        "| points off, worst | other findings |",
-        "|---|---|---|---|---|---|---|---|",
+        "| points off, worst | said after | other findings |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     return lines + [_row(name, scenarios[name].what, rows) for name, rows in judged.items()]
 
@@ -27,7 +28,8 @@ def _row(name: str, what: str, rows: Sequence[Judgement]) -> str:
         _shares([row.true for row in rows]),
         _shares([row.claimed for row in rows]),
         _worst(rows),
-        ", ".join(sorted({finding for row in rows for finding in row.also})) or "–",
+        ", ".join(_when(row.live) for row in rows if row.live) or "–",
+        _others(rows),
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -47,7 +49,39 @@ def summary(judged: Judged) -> list[str]:
             f"* share within {POINTS_GOAL:g} points of the truth: {_of(near)}; worst "
             f"{max(points):.1f} points, mean {sum(points) / len(points):.1f}"
         )
+    lives = [row.live.in_time for row in rows if row.live]
+    asked = [in_time for in_time in lives if in_time is not None]
+    if asked:
+        lines.append(
+            f"* said by the training itself within {MOST_STEPS} updates or {MOST_SECONDS:g} s: "
+            f"{_of(asked)} (goal: all; runs that were over before are not counted)"
+        )
+    false = sum(len(row.false) for row in rows)
+    lines.append(f"* findings that the fault does not explain: {false} (goal: 0)")
     return lines
+
+
+def legend(names: Iterable[str], scenarios: Mapping[str, Scenario]) -> list[str]:
+    """Return what the columns mean, and how faults are made that are not what they seem."""
+    lines = [
+        "*Said after*: updates / seconds of training after which the training itself first "
+        "named the cause or the finding, for each run; *over*: the run ended before it had to. "
+        "Of other findings, those in bold are false alarms; what a fault implies is not.",
+    ]
+    told = [(name, scenarios[name].really) for name in names if scenarios[name].really]
+    return [*lines, "", *(f"* `{name}`: {words}." for name, words in told)]
+
+
+def _when(live: Live) -> str:
+    if live.said is not None:
+        return str(live.said)
+    return "over" if live.in_time is None else "never"
+
+
+def _others(rows: Sequence[Judgement]) -> str:
+    false = {finding for row in rows for finding in row.false}
+    found = false | {finding for row in rows for finding in row.also}
+    return ", ".join(f"**{f}**" if f in false else f for f in sorted(found)) or "–"
 
 
 def _of(values: Sequence[bool]) -> str:

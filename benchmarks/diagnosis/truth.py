@@ -57,7 +57,8 @@ class Twins:
         return self._make(twin)
 
     def _make(self, course: Course) -> Outcome:
-        key = repr((course.steps, course.nodes, course.tables, course.faults, course.corpus))
+        made_of = (course.steps, course.nodes, course.workers, course.tables, course.faults)
+        key = repr((*made_of, course.corpus))
         if key not in self._made:
             name = f"twin-{len(self._made)}-{self.seed}"
             self._made[key] = make_run(course, self.home, name, self.seed)
@@ -75,6 +76,11 @@ def against_no_network(outcome: Outcome, course: Course, twins: Twins) -> float:
 def against_idle_core(outcome: Outcome, course: Course, twins: Twins) -> float:
     """Return the share of the time that goes away with what befell the core of rank 1."""
     return cost(outcome, twins.healthy(course), ranks=(0,))
+
+
+def against_idle_machine(outcome: Outcome, course: Course, twins: Twins) -> float:
+    """Return the share of the time that goes away with what befell both ranks of node1."""
+    return cost(outcome, twins.healthy(course), ranks=(0, 1))
 
 
 def against_healthy(outcome: Outcome, course: Course, twins: Twins) -> float:

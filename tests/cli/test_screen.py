@@ -172,6 +172,7 @@ def test_a_validation_is_said_with_its_score(tmp_path, capsys):
         "  Two dogs run.",
         "    → Zwei Hunde laufen.",
         "      (reference: Zwei Hunde rennen.)",
+        "BLEU: signature not recorded",
     ]
 
 
@@ -188,6 +189,15 @@ def test_bleu_is_shown_with_its_interval_if_it_is_known(tmp_path, capsys):
     )
     line = shown(tmp_path, capsys, STARTED, test)[-1]
     assert "BLEU 31.25 ± 1.50  nrefs:1" in line
+
+
+def test_the_signature_of_bleu_is_said_once_on_a_screen(tmp_path, capsys):
+    score = {"bleu": 31.25, "bleu_low": 30.0, "bleu_high": 33.0, "bleu_signature": "nrefs:1"}
+    size = {"sentences": 20, "target_tokens": 9, "seconds": 3}
+    two = [Validated(time=0.0, step=n, loss=1.5, **score, **size) for n in (100, 200)]
+    text = "\n".join(shown(tmp_path, capsys, STARTED, *two))
+    assert text.count("BLEU 31.25 ± 1.50") == 2
+    assert text.count("BLEU: ± is half of its 95 % interval; signature nrefs:1") == 1
 
 
 PROGRAM = """

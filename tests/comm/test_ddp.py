@@ -48,6 +48,42 @@ class Event:
         return 1000 * (later.at - self.at)
 
 
+class Clocked(Event):
+    """An event that is recorded at the time that was set."""
+
+    def __init__(self):
+        self.at = Event.now
+
+
+class Bucket:
+    """What is sent; only its number is looked at."""
+
+    def __init__(self, number):
+        self.number = number
+
+
+def test_on_a_gpu_what_the_backward_pass_hides_is_told_by_the_devices_events(monkeypatch):
+    # Ready and summed, on the device's clock: the second waits for the first on the wire.
+    course = {1: (10.0, 13.0), 2: (12.0, 15.0), 3: (14.0, 18.0)}
+    monkeypatch.setattr(ddp, "_event_now", Clocked)
+    monkeypatch.setattr(Event, "now", 0.0)
+
+    def send(bucket):
+        # NCCL's future comes at once; what follows it waits on the device.
+        Event.now = course[bucket.number][1]
+        return ddp.already(torch.zeros(1))
+
+    sender = ddp._Sender(send, on_gpu=True)
+    for number, (ready, _) in course.items():
+        Event.now = ready
+        ddp._send_bucket(sender, Bucket(number)).wait()
+    Event.now = 18.0
+    assert sender.exposed() == 4.0
+    assert sender.hidden(until=0.0) == 4.0  # from 10 to 14, each moment once
+    sender.forget()
+    assert sender.hidden(until=0.0) == 0.0
+
+
 def test_on_a_gpu_the_exchange_is_what_the_device_does_after_its_last_gradient(monkeypatch):
     monkeypatch.setattr(ddp, "_event_now", Event)
     sender = ddp._Sender(ddp.sum_bucket, on_gpu=True)

@@ -192,6 +192,24 @@ def test_what_comes_before_the_first_and_after_the_last_update_has_a_name():
     assert (ledger.starting, ledger.ending) == (pytest.approx(3.0), pytest.approx(4.0))
     assert ledger.wall == pytest.approx(20.0)
     assert ledger.closed == pytest.approx((3 + 4 + 2 + 1 + 9) / 20)  # 0.9 s of each update
+    assert ledger.closed_between == pytest.approx(9 / 10)
+
+
+def test_between_updates_only_what_was_timed_has_a_name():
+    # 10 s of updates, of which 0.9 s each are timed; 5 s of validation and 2 s that nobody
+    # timed in their midst; 3 s before, and 4 s of validation and 1 s of rest after.
+    steps = tuple(step(n, time=BEGAN + 3 + n + (7 if n > 5 else 0)) for n in range(1, 11))
+    during = msgspec.structs.replace(validated(5, 2.0, seconds=5.0), time=BEGAN + 13.0)
+    after = msgspec.structs.replace(validated(10, 2.0, seconds=4.0), time=BEGAN + 24.0)
+    run = healthy_run(
+        ranks={0: steps},
+        validations=(during, after),
+        saves=(),
+        ends=(ended(10, time=BEGAN + 25),),
+    )
+    ledger = keep_ledger(run, sessions_of(run))
+    assert ledger.closed == pytest.approx(1 - 3 / 25)
+    assert ledger.closed_between == pytest.approx(1 - 3 / 17)
 
 
 def test_a_rank_with_more_to_do_can_only_be_evened_out():

@@ -45,7 +45,15 @@ def as_json(report):
 
 def test_the_json_has_the_promised_keys():
     report = as_json(diagnose(healthy_run(), now()))
-    assert list(report) == ["format", "run", "headline", "bottleneck", "answers", "findings"]
+    assert list(report) == [
+        "format",
+        "run",
+        "headline",
+        "bottleneck",
+        "answers",
+        "findings",
+        "note",
+    ]
     assert report["format"] == 1
     assert report["run"] == "runs/made"
     bottleneck = report["bottleneck"]

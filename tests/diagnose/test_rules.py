@@ -1,6 +1,7 @@
 """Each finding: once where it belongs, and not in a healthy run."""
 
 import math
+from dataclasses import replace
 from random import Random
 
 import msgspec
@@ -236,6 +237,28 @@ def test_short_translations_say_what_they_cost():
 )
 def test_only_what_keeps_repeating_itself_is_found(translations, found):
     assert ("repeating_translations" in ids(with_samples(translations))) == found
+
+
+@pytest.mark.parametrize(
+    ("counts", "found"),
+    [([0, 0, 0, 4, 4], True), ([0, 0, 0, 3, 4], False), ([9, 9, 9, 9, 0], False)],
+    ids=["more than one in a hundred", "one in a hundred", "got over it"],
+)
+def test_repetitions_are_counted_over_all_translations(counts, found):
+    # None of the samples shows it, and 300 sentences were translated.
+    run = with_samples(["gut ."] * 5)
+    pairs = zip(run.validations, counts, strict=True)
+    made = tuple(msgspec.structs.replace(v, repeating=number) for v, number in pairs)
+    run = replace(run, validations=made)
+    assert ids(run) == (["repeating_translations"] if found else [])
+    if found:
+        assert "1.3 % of the 300 translations" in diagnose(run, now()).findings[0].summary
+
+
+def test_where_all_were_counted_one_odd_sample_is_no_finding():
+    run = with_samples([STUCK] * 5)
+    made = tuple(msgspec.structs.replace(v, repeating=1) for v in run.validations)
+    assert ids(replace(run, validations=made)) == []
 
 
 def test_a_young_model_may_stammer_and_leave_things_out():

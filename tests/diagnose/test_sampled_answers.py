@@ -127,6 +127,22 @@ def test_without_samples_nothing_is_made_up():
     assert "not sampled" in found.summary
 
 
+@pytest.mark.parametrize(
+    ("device", "hidden", "told"),
+    [("cpu", 0.0, 0.0), ("cpu", 0.2, 0.2), ("cuda:0", 0.2, 0.2), ("cuda:0", 0.0, None)],
+)
+def test_hidden_exchange_is_told_where_it_was_recorded(device, hidden, told):
+    run = pair()
+    starts = tuple(msgspec.structs.replace(s, device=device) for s in run.starts)
+    ranks = {
+        rank: tuple(msgspec.structs.replace(s, hidden=hidden) for s in steps)
+        for rank, steps in run.ranks.items()
+    }
+    found = answer(replace(run, starts=starts, ranks=ranks), "network")
+    assert found.values["hidden_seconds_per_step"] == told
+    assert any("did hide" in line for line in found.evidence) == (told is not None)
+
+
 def test_step_and_network_are_joined_by_bytes():
     found = answer(pair(), "step_vs_network")
     assert found.values["measured_bytes_per_step"] == pytest.approx(HEADERS * NEEDED, rel=0.001)
@@ -166,6 +182,22 @@ def test_gpus_of_processes_that_see_but_their_own_all_count():
     both = [gpu(200.0), msgspec.structs.replace(gpu(240.0), index=1)]
     log = MachineLog((msgspec.structs.replace(machine(), used=[0, 1]),), samples(gpus=both))
     assert answer(sampled(run, log), "devices").values["power_watts"] == 220.0
+
+
+def test_a_gpu_is_told_with_its_clock_and_with_whom_it_is_shared():
+    run = on_gpu(
+        200.0,
+        mhz=900,
+        most_mhz=1530,
+        memory_used=12 * 10**9,
+        memory_total=16 * 10**9,
+        own_memory=8 * 10**9,
+        others=1,
+    )
+    lines = [line for line in answer(run, "devices").evidence if "GPU 0" in line]
+    assert "clock 900 of 1530 MHz" in lines[0]
+    assert "memory 75 % (this run 50 %)" in lines[0]
+    assert "shared with 1 other process" in lines[0]
 
 
 def test_power_does_not_outweigh_the_ledger():
@@ -241,6 +273,18 @@ def test_a_late_rank_is_told_with_its_reason(positions, late, words):
     assert words in found.summary
 
 
+def test_a_machine_is_not_late_because_it_has_most_of_the_ranks():
+    def parts(rank, n):
+        late = rank == n % 4
+        return {"backward": 0.6 if late else 0.2, "exchange": 0.02 if late else 0.42}
+
+    run = team(parts, ["alpha", "beta", "beta", "beta"])
+    report = diagnose(run, now())
+    assert report.bottleneck.cause == "straggler"
+    assert [f for f in report.findings if f.id == "straggler"] == []
+    assert "took turns" in report.headline
+
+
 def test_what_else_runs_on_the_late_machine_is_evidence():
     run = uneven((1, 1), [WAITS, {"backward": 0.6, "exchange": 0.02}])
     logs = {
@@ -252,6 +296,23 @@ def test_what_else_runs_on_the_late_machine_is_evidence():
     ]
     assert any("other programs on beta used 2.2 of its 4 cores" in e for e in found.evidence)
     assert any("quota held it back for 1.00 s" in e for e in found.evidence)
+
+
+def test_what_holds_the_clock_of_a_late_gpu_down_is_evidence():
+    run = uneven((1, 1), [WAITS, {"backward": 0.6, "exchange": 0.02}])
+    starts = tuple(msgspec.structs.replace(s, device="cuda:0") for s in run.starts)
+    quick, slow = gpu(mhz=1500, most_mhz=1530), gpu(mhz=700, most_mhz=1530, throttled=["heat"])
+    logs = {
+        0: MachineLog((machine(0, "alpha"),), samples(gpus=[quick])),
+        1: MachineLog((machine(1, "beta"),), samples(gpus=[slow])),
+    }
+    (found,) = [
+        f
+        for f in diagnose(replace(run, starts=starts, machines=logs), now()).findings
+        if f.id == "straggler"
+    ]
+    assert "its GPU ran at 700 of 1530 MHz, the others at 1500" in found.evidence
+    assert "heat held the clock of its GPU down for 100 % of the time" in found.evidence
 
 
 def test_what_was_lost_on_the_way_is_told():

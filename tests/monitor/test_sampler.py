@@ -1,12 +1,17 @@
 """What the sampler sees, against what was done on purpose."""
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 
+import psutil
 import pytest
 
 from unisono.monitor.control_group import ControlGroup, Limits
+from unisono.monitor.counters import Processes
 from unisono.monitor.gpus import Gpus
 from unisono.monitor.pace import DAY, HOUR, next_look, pause
 from unisono.monitor.sampler import Sampler
@@ -57,6 +62,43 @@ def test_a_process_that_has_ended_keeps_its_seconds(own_pid):
     assert seconds == pytest.approx(time.process_time(), abs=1.0)
 
 
+def test_bytes_of_the_run_are_told_from_those_of_the_disk(own_pid, tmp_path):
+    sampler = Sampler(0, [own_pid], 1.0)
+    before = sampler.look()
+    with (tmp_path / "file").open("wb") as file:
+        file.write(bytes(3_000_000))
+        file.flush()
+        os.fsync(file.fileno())
+    after = sampler.look()
+    assert after.own_read is not None
+    # A disk in memory has no blocks to be written to.
+    assert after.own_written - before.own_written in (0, pytest.approx(3_000_000, rel=0.1))
+
+
+def test_a_process_that_has_ended_keeps_its_bytes(tmp_path):
+    write = "import os,sys; f=open(sys.argv[1],'wb'); f.write(bytes(10**6)); f.flush();"
+    code = write + "print('done',flush=True); sys.stdin.readline()"
+    command = [sys.executable, "-c", code, str(tmp_path / "file")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        processes = Processes([child.pid])
+        child.stdout.readline()
+        before = processes.look()
+        child.communicate(b"\n")
+    after = processes.look()
+    assert (after.read, after.written) == (before.read, before.written)
+    assert (before.resident > 0, after.resident) == (True, 0)
+
+
+def test_where_the_system_does_not_say_there_are_no_bytes(own_pid, monkeypatch):
+    def refuse(process):
+        raise psutil.AccessDenied(process.pid)
+
+    monkeypatch.setattr(psutil.Process, "io_counters", refuse)
+    look = Sampler(0, [own_pid], 1.0).look()
+    assert (look.own_read, look.own_written) == (None, None)
+    assert look.own_memory > 0
+
+
 def test_the_machine_is_introduced_with_its_interfaces(own_pid):
     machine = Sampler(2, [own_pid], 0.5).introduce()
     assert (machine.rank, machine.pids, machine.every) == (2, [own_pid], 0.5)
@@ -66,8 +108,6 @@ def test_the_machine_is_introduced_with_its_interfaces(own_pid):
 
 @pytest.fixture
 def own_pid():
-    import os
-
     return os.getpid()
 
 
@@ -142,6 +182,10 @@ class Nvml:
     def nvmlDeviceGetClockInfo(self, handle, clock):  # noqa: N802
         return 1380
 
+    def nvmlDeviceGetComputeRunningProcesses(self, handle):  # noqa: N802
+        memory = {7: 4 * 10**9, 8: 3 * 10**9, 900: None}
+        return [type("P", (), {"pid": p, "usedGpuMemory": m}) for p, m in memory.items()]
+
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):  # noqa: N802
         return 0x1 | 0x4 | 0x20
 
@@ -154,6 +198,22 @@ def test_a_gpu_is_told_with_power_and_its_limit():
     assert (card.memory_used, card.memory_total) == (9 * 10**9, 16 * 10**9)
     assert card.throttled == ["power limit", "heat"]
     assert card.most_mhz is None  # this library has no such question
+
+
+@pytest.mark.parametrize(
+    ("pids", "shares"),
+    [
+        ([7, 8], (7 * 10**9, 1)),
+        ([8, 12], (3 * 10**9, 2)),
+        ([7, 900], (None, 1)),
+        ([12], (None, None)),
+        ([], (None, None)),
+    ],
+    ids=["ours and another", "one of ours", "memory not told", "counted otherwise", "none"],
+)
+def test_a_gpu_tells_what_of_it_is_the_runs_own(pids, shares):
+    (card,) = Gpus(Nvml()).look(pids)
+    assert (card.own_memory, card.others) == shares
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,18 @@ def test_devices_without_gpus_have_no_panels_of_them():
     assert set(shown(machine_panels(run, sampled_machines(run)))) == {"CPU use", "Memory"}
 
 
+def test_disks_have_a_panel_with_the_runs_share_if_they_do_anything():
+    def rising(mb_per_s):
+        return lambda second: round(mb_per_s * 1e6 * second)
+
+    own = {"own_read": rising(5), "own_written": rising(1)}
+    run = sampled(disk_read=rising(20), **own)
+    everybody, ours = shown(machine_panels(run, sampled_machines(run)))["Disk"].curves
+    assert [everybody.points[3][1], ours.points[3][1]] == pytest.approx([20, 6])
+    idle = sampled(disk_read=rising(0.01), own_read=rising(0.01), own_written=rising(0))
+    assert "Disk" not in shown(machine_panels(idle, sampled_machines(idle)))
+
+
 def test_power_is_shown_with_its_limit():
     run = sampled(gpus=lambda second: [gpu(120.0), gpu(999.0, )])  # fmt: skip
     starts = (start(device="cuda:0"),)

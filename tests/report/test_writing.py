@@ -9,12 +9,14 @@ import tomli_w
 from click.testing import CliRunner
 from rich.console import Console
 
-from diagnose.made_runs import CONFIG, CORPUS, healthy_run, now, step, team
+from diagnose.made_runs import CONFIG, CORPUS, healthy_run, now, step, team, validated
 from unisono.cli.report import report as report_command
 from unisono.diagnose.diagnosis import diagnose
 from unisono.errors import ConfigError, DataError
 from unisono.jsonl import LineWriter
 from unisono.records.events import to_line
+from unisono.report.markdown import render_markdown
+from unisono.report.page import render_html
 from unisono.report.terminal import answers_table, render_text
 from unisono.report.writing import render_json, write_page, write_report
 
@@ -79,6 +81,46 @@ def test_text_fits_the_terminal(width):
     assert max(len(line) for line in text.splitlines()) <= width
     assert "11. How does step time go" in text
     assert "[not used]" in text
+
+
+SIGNATURE = "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
+
+
+def scored_run():
+    score = {"bleu": 27.3, "bleu_low": 26.5, "bleu_high": 28.1, "bleu_signature": SIGNATURE}
+    return healthy_run(validations=tuple(validated(n, 2.5, **score) for n in (50, 100)))
+
+
+@pytest.mark.parametrize(
+    "render",
+    [
+        lambda report, run: render_text(report),
+        render_markdown,
+        render_html,
+        lambda report, run: render_json(report),
+    ],
+    ids=["text", "markdown", "page", "json"],
+)
+def test_bleu_is_never_told_without_its_signature(render):
+    run = scored_run()
+    told = render(diagnose(run, now()), run).replace("\\", "")
+    assert "27.3 ± 0.8" in told
+    assert f"± is half of its 95 % interval; signature {SIGNATURE}" in " ".join(
+        told.replace("&nbsp;", " ").split()
+    )
+
+
+def test_where_nothing_was_scored_there_is_no_small_print():
+    run = healthy_run(validations=(validated(50, 2.5),))
+    report = diagnose(run, now())
+    assert "signature" not in render_text(report)
+    assert "note" not in json.loads(render_json(report))
+
+
+def test_a_score_without_a_signature_is_told_to_have_none():
+    run = healthy_run(validations=(validated(50, 2.5, bleu=20.0),))
+    text = " ".join(render_text(diagnose(run, now())).split())
+    assert "no interval was recorded; signature not recorded" in text
 
 
 def test_the_table_for_rich_shows_all_answers_as_text():

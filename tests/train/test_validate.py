@@ -14,6 +14,7 @@ from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.records.events import RolledBack, Validated, to_line
 from unisono.records.layout import RunDirectory
+from unisono.records.repetition import repeats_itself
 from unisono.records.view import read_run
 from unisono.text.tokenizer import END_ID
 from unisono.train.job import build_session, run_with
@@ -188,3 +189,25 @@ def test_a_model_that_says_nothing_is_known_to(corpus_home, tmp_path):
                 matrix[END_ID] = 10.0
     tested = session.examiner.score_test(1)
     assert (tested.empty, tested.sentences) == (20, 20)
+
+
+def test_repetitions_are_counted_over_all_translations(corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    settings = tiny_settings(home, "run", validation={"bleu": True, "samples": 1})
+    corpus = open_corpus(home / "corpus")
+    session, model = build_session(settings, corpus, Solo(), Signals(), AllReduce())
+    pieces = range(END_ID + 1, corpus.manifest.vocabulary)
+    decoded = corpus.tokenizers().target.decode([[piece] * 4 for piece in pieces])
+    word = next(p for p, text in zip(pieces, decoded, strict=True) if len(text.split()) == 4)
+    with torch.no_grad():  # whatever is read, the next word is that one
+        model.decoder_norm.weight.zero_()
+        model.decoder_norm.bias.fill_(1.0)
+        for name, matrix in model.named_parameters():
+            if name.startswith("embeddings."):
+                matrix[word] = 10.0
+    (home / "run").mkdir()
+    scores = session.examiner.validate(1)
+    told = session.examiner.event(scores, 1, best=False)
+    references = corpus.split("valid").target_text()
+    others = [text for text in references if not repeats_itself(text)]
+    assert (told.repeating, told.sentences, len(told.samples)) == (len(others), 20, 1)

@@ -72,6 +72,15 @@ def test_the_end_of_a_long_name_and_the_state_are_seen():
     assert first.endswith("/the-name  running")
 
 
+def test_bleu_has_its_interval_and_its_signature():
+    score = {"bleu": 27.3, "bleu_low": 26.5, "bleu_high": 28.1}
+    last = validated(80, 2.4, bleu_signature="nrefs:1|tok:13a", **score)
+    text = shown(going(validations=(last,)), BEGAN + 101)
+    assert "BLEU 27.3 ± 0.8 at step 80" in text
+    assert "± is half of its 95 % interval; signature nrefs:1|tok:13a" in text
+    assert "BLEU" not in shown(going(validations=(validated(80, 2.4),)), BEGAN + 101)
+
+
 def test_arithmetic_is_called_arithmetic():
     assert "now   bound by arithmetic: 90 % of the time" in shown(going(), BEGAN + 101)
 

@@ -66,6 +66,7 @@ class Screen:
         self._paced_from: tuple[float, int] | None = None
         self._updates_per_epoch = 0
         self._seconds_before = 0.0
+        self._explained = False
 
     def __enter__(self) -> "Screen":
         return self
@@ -93,6 +94,15 @@ class Screen:
             if isinstance(event, RolledBack):
                 self._paced_from = None
             self._say(_sentence(event))
+            self._explain(event)
+
+    def _explain(self, event: AnyEvent) -> None:
+        """Say once on this screen what BLEU of validations means; a line each is too long."""
+        if isinstance(event, Validated) and event.bleu >= 0 and not self._explained:
+            self._explained = True
+            interval = "" if event.bleu_low < 0 else "± is half of its 95 % interval; "
+            signature = event.bleu_signature or "not recorded"
+            self._say(f"BLEU: {interval}signature {signature}")
 
     def tell(self, text: str) -> None:
         """Show what the start waits for, on whichever process."""

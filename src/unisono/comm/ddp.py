@@ -94,16 +94,15 @@ class DdpReplica:
 
     def _backward(self, loss: Tensor, watch: Stopwatch, *, exchanges: bool) -> None:
         sender = self._sender
-        sender.busy = 0.0
-        sender.under_way.clear()
+        sender.forget()
         began = time.perf_counter()
         loss.backward()
         exposed = sender.exposed() if exchanges else 0.0
         ended = time.perf_counter()
         watch.add("backward", ended - exposed - began)
         watch.add("exchange", exposed)
-        if exchanges and not sender.on_gpu:  # a GPU's futures come too soon
-            watch.add("hidden", covered(sender.under_way, until=ended - exposed))
+        if exchanges:
+            watch.add("hidden", sender.hidden(until=ended - exposed))
 
 
 class _Sender:
@@ -118,6 +117,13 @@ class _Sender:
         self.last_ready = self.busy = self.busy_before = 0.0
         self.under_way: list[tuple[float, float]] = []
         self.last_event: torch.cuda.Event | None = None
+        self._on_device: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+
+    def forget(self) -> None:
+        """Begin another backward pass."""
+        self.busy = 0.0
+        self.under_way.clear()
+        self._on_device.clear()
 
     def note_ready(self) -> None:
         """Take note that a bucket is ready; on a GPU it will be, when it comes to this."""
@@ -132,7 +138,35 @@ class _Sender:
             return time.perf_counter() - (self.last_ready - self.busy_before)
         summed = _event_now()
         summed.synchronize()
-        return float(self.last_event.elapsed_time(summed)) / 1000
+        return _seconds(self.last_event, summed)
+
+    def note_summed(self, began: float, issued: torch.cuda.Event | None) -> None:
+        """Take note that a bucket is summed; on a GPU it will be, when it comes to this.
+
+        A GPU's futures come at once. What follows one is done on a stream of its own, which
+        waits for the exchange: so does an event that is recorded there.
+        """
+        if issued is None:
+            self.under_way.append((began, time.perf_counter()))
+        else:
+            self._on_device.append((issued, _event_now()))
+
+    def hidden(self, until: float) -> float:
+        """Return for how long sums were under way before `until`; a GPU's events know when.
+
+        Only after `exposed`, which waits for the last of them.
+        """
+        if self.last_event is None or not self._on_device:
+            return covered(self.under_way, until)
+        zero = self._on_device[0][0]
+        for _, summed in self._on_device:
+            summed.synchronize()
+        spans = [(_seconds(zero, a), _seconds(zero, b)) for a, b in self._on_device]
+        return covered(spans, until=_seconds(zero, self.last_event))
+
+
+def _seconds(earlier: torch.cuda.Event, later: torch.cuda.Event) -> float:
+    return float(earlier.elapsed_time(later)) / 1000
 
 
 def _event_now() -> torch.cuda.Event:
@@ -143,10 +177,10 @@ def _event_now() -> torch.cuda.Event:
 
 def _send_bucket(sender: _Sender, bucket: GradBucket) -> torch.futures.Future[Tensor]:
     sender.note_ready()
-    began = sender.last_ready
+    began, issued = sender.last_ready, sender.last_event
 
     def note(future: torch.futures.Future[Tensor]) -> Tensor:
-        sender.under_way.append((began, time.perf_counter()))
+        sender.note_summed(began, issued)
         return future.value()
 
     future = sender.send(bucket).then(note)

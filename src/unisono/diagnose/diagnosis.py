@@ -1,11 +1,14 @@
 """The whole diagnosis."""
 
+import msgspec
+
 from unisono.diagnose.answers import ANSWERS
 from unisono.diagnose.case import Case, open_case
 from unisono.diagnose.headline import headline
 from unisono.diagnose.imported import IMPORTED_ANSWERS, findings, imported_headline
 from unisono.diagnose.report import Report
 from unisono.diagnose.rules import RULES
+from unisono.diagnose.scores import bleu_note
 from unisono.records.view import RunView
 
 
@@ -24,6 +27,7 @@ def judge(case: Case) -> Report:
         bottleneck=case.bottleneck,
         answers=tuple(answer(case) for answer in ANSWERS.values()),
         findings=tuple(finding for rule in RULES.values() for finding in rule(case)),
+        note=bleu_note(case.run) or msgspec.UNSET,
     )
 
 
@@ -35,4 +39,5 @@ def _of_another_trainer(case: Case) -> Report:
         bottleneck=case.bottleneck,
         answers=tuple(IMPORTED_ANSWERS[name](case) for name in ANSWERS),
         findings=findings(case),
+        note=bleu_note(case.run) or msgspec.UNSET,
     )

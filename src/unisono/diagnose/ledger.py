@@ -65,7 +65,8 @@ class Ledger:
 
     `starting` is what passed from the first sign of life of a session to its first update,
     `ending` from its last update to the end: going back to the best weights, writing the
-    bundle. Neither holds evaluation or checkpoints.
+    bundle. Neither holds evaluation or checkpoints; `last_pauses` are those after the last
+    update.
     `undone` is work that a crash or a roll-back undid, evaluation and checkpoints included.
     `positions` are those that each rank computes in an update, on average; 0 is not known.
     `hosts` are the machines of the ranks.
@@ -79,6 +80,7 @@ class Ledger:
     checkpoint: float
     starting: float = 0.0
     ending: float = 0.0
+    last_pauses: float = 0.0
     undone: float = 0.0
     positions: dict[int, float] = field(default_factory=dict)
     hosts: dict[int, str] = field(default_factory=dict)
@@ -126,9 +128,23 @@ class Ledger:
     @property
     def closed(self) -> float:
         """Return the share of the wall clock that has a name."""
+        return 1.0 - self._nameless / self.wall if self.wall > 0 else 0.0
+
+    @property
+    def closed_between(self) -> float:
+        """Return that share of the time from the first to the last update of each session.
+
+        What comes before and after has a name by definition; here, timers have to prove it.
+        """
+        around = self.starting + self.ending + self.last_pauses + self.undone
+        between = self.wall - around
+        return max(0.0, 1.0 - self._nameless / between) if between > 0 else 0.0
+
+    @property
+    def _nameless(self) -> float:
         named = sum(self.seconds.values()) + sum(row.parts["recording"] for row in self.rows)
         named += self.starting + self.ending + self.undone
-        return min(1.0, named / self.wall) if self.wall > 0 else 0.0
+        return max(0.0, self.wall - named)
 
     def mean(self, part: str) -> float:
         """Return the mean seconds of `part` in a usual update."""
@@ -172,7 +188,7 @@ def keep_ledger(run: RunView, sessions: Sequence[Session]) -> Ledger:
 
 def _edges(run: RunView, sessions: Sequence[Session]) -> dict[str, float]:
     """Return the seconds before the first and after the last update, over all sessions."""
-    starting = ending = 0.0
+    starting = ending = last_pauses = 0.0
     told = [(event.time, event.seconds) for event in run.validations]
     told += [(event.time, event.seconds) for event in run.saves]
     told += [(event.time, event.seconds) for event in run.tests]
@@ -187,9 +203,10 @@ def _edges(run: RunView, sessions: Sequence[Session]) -> dict[str, float]:
             if last.time < time <= session.last_seen and math.isfinite(seconds)
         ]
         starting += max(0.0, first.time - first.seconds - session.began)
+        last_pauses += sum(pauses)
         if session.reason:  # otherwise nobody knows when it ended
             ending += max(0.0, session.last_seen - last.time - sum(pauses))
-    return {"starting": starting, "ending": ending}
+    return {"starting": starting, "ending": ending, "last_pauses": last_pauses}
 
 
 def parts_of(step: StepTaken) -> dict[str, float]:

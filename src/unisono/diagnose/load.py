@@ -1,10 +1,11 @@
-"""How busy the machines were while updates were made: cores, memory, GPUs."""
+"""How busy the machines were while updates were made: cores, memory, disks, GPUs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from unisono.diagnose.counted import counter_of, during, stretches_of
+from unisono.diagnose.disk_use import DiskUse, disk_use
 from unisono.records.machines import MachineLog
 from unisono.records.sampled import Gpu, Sampled
 from unisono.records.view import RunView
@@ -14,7 +15,12 @@ LEAST_SAMPLES, LEAST_SECONDS = 3, 2.0
 
 @dataclass(frozen=True)
 class GpuUse:
-    """Means over the training of one GPU; None is not known."""
+    """Means over the training of one GPU; None is not known.
+
+    `throttled` says for which share of the time what held its clock down. `memory_share` and
+    `own_memory_share`, what the run had of it, are those when it was fullest; `others` is the
+    largest number of further processes on it.
+    """
 
     host: str
     index: int
@@ -23,6 +29,10 @@ class GpuUse:
     limit_watts: float | None
     memory_share: float | None
     throttled: dict[str, float]
+    mhz: float | None = None
+    most_mhz: float | None = None
+    own_memory_share: float | None = None
+    others: int | None = None
 
     @property
     def power_share(self) -> float | None:
@@ -31,13 +41,20 @@ class GpuUse:
             return None
         return self.watts / self.limit_watts
 
+    @property
+    def clock_share(self) -> float | None:
+        """Return its clock as a share of the fastest."""
+        if self.mhz is None or not self.most_mhz:
+            return None
+        return self.mhz / self.most_mhz
+
 
 @dataclass(frozen=True)
 class Load:
     """One machine: `busy`, `own` and `foreign` are cores, `threads` those the run wants.
 
-    `steal` and `disk_wait` are shares of the time of all cores, `held_back` seconds a second
-    for which a quota did, over all cores; `memory` is the highest share of the limit.
+    `steal` is a share of the time of all cores, `held_back` seconds a second for which a quota
+    did, over all cores; `memory` is the highest share of the limit.
     """
 
     rank: int
@@ -48,12 +65,12 @@ class Load:
     busy: float
     own: float
     steal: float
-    disk_wait: float
     held_back: float
     memory: float
     memory_limit: int
     own_memory: int
     gpus: tuple[GpuUse, ...] = ()
+    disk: DiskUse | None = None
 
     @property
     def foreign(self) -> float:
@@ -76,7 +93,7 @@ def _load(run: RunView, rank: int, log: MachineLog) -> Load | None:
     start = next((start for start in run.last_starts if start.rank == rank), None)
     if start is None or not log.machines:
         return None
-    samples = [sample for sample in log.samples if sample.time >= log.machines[-1].time]
+    samples = log.of_last_start
     steps = [step for step in run.ranks.get(rank, ()) if step.time >= start.time]
     stretches = stretches_of(steps, samples)
     within = [sample for sample in during(samples, stretches) if sample.seconds > 0]
@@ -99,12 +116,12 @@ def _load(run: RunView, rank: int, log: MachineLog) -> Load | None:
         busy=_mean(within, [sum(s.cores) for s in within]),
         own=rise.get("own_cpu", 0.0),
         steal=_mean(within, [s.steal for s in within]),
-        disk_wait=_mean(within, [s.disk_wait for s in within]),
         held_back=rise.get("held_back", 0.0),
         memory=_memory_share(fullest),
         memory_limit=fullest.memory_limit,
         own_memory=fullest.own_memory,
         gpus=tuple(_gpus(start.host, own_gpus(run, rank), within)),
+        disk=disk_use(samples, stretches),
     )
 
 
@@ -125,7 +142,7 @@ def own_gpus(run: RunView, rank: int) -> set[int]:
         return set(log.machines[-1].used)
     host = next((start.host for start in run.last_starts if start.rank == rank), None)
     here = [start.device for start in run.last_starts if start.host == host]
-    return {_index(device) for device in here if device.startswith("cuda")}
+    return {index_of(device) for device in here if device.startswith("cuda")}
 
 
 def _gpus(host: str, wanted: set[int], samples: Sequence[Sampled]) -> Iterable[GpuUse]:
@@ -135,13 +152,15 @@ def _gpus(host: str, wanted: set[int], samples: Sequence[Sampled]) -> Iterable[G
         yield _gpu(host, index, looks)
 
 
-def _index(device: str) -> int:
+def index_of(device: str) -> int:
+    """Return the number of a device such as "cuda:1"; 0 if it has none."""
     number = device.partition(":")[2]
     return int(number) if number.isdecimal() else 0
 
 
 def _gpu(host: str, index: int, looks: Sequence[Gpu]) -> GpuUse:
-    full = [g.memory_used / g.memory_total for g in looks if g.memory_used and g.memory_total]
+    filled = [g for g in looks if g.memory_used and g.memory_total]
+    fullest = max(filled, key=lambda g: _share(g.memory_used, g), default=None)
     reasons = {reason for gpu in looks for reason in gpu.throttled}
     return GpuUse(
         host=host,
@@ -149,11 +168,21 @@ def _gpu(host: str, index: int, looks: Sequence[Gpu]) -> GpuUse:
         utilisation=_known([gpu.utilisation for gpu in looks]),
         watts=_known([gpu.watts for gpu in looks]),
         limit_watts=_known([gpu.limit_watts for gpu in looks]),
-        memory_share=max(full, default=None),
+        memory_share=_share(fullest.memory_used, fullest) if fullest else None,
         throttled={
             r: sum(r in g.throttled for g in looks) / len(looks) for r in sorted(reasons)
         },
+        mhz=_known([gpu.mhz for gpu in looks]),
+        most_mhz=_known([gpu.most_mhz for gpu in looks]),
+        own_memory_share=_share(fullest.own_memory, fullest)
+        if fullest and fullest.own_memory is not None
+        else None,
+        others=max((gpu.others for gpu in looks if gpu.others is not None), default=None),
     )
+
+
+def _share(used: int | None, gpu: Gpu) -> float:
+    return (used or 0) / (gpu.memory_total or 1)
 
 
 def _known(values: Sequence[float | None]) -> float | None:

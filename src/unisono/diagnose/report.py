@@ -70,7 +70,11 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """Everything a diagnosis found out about a run."""
+    """Everything a diagnosis found out about a run.
+
+    `note` is the small print to the headline: signature and interval of BLEU; it is there
+    alone where something was scored.
+    """
 
     format: int = FORMAT
     run: str
@@ -78,6 +82,7 @@ class Report(Struct, frozen=True, kw_only=True):
     bottleneck: Bottleneck
     answers: tuple[Answer, ...]
     findings: tuple[Finding, ...]
+    note: str | msgspec.UnsetType = msgspec.UNSET
 
     def answer(self, name: str) -> Answer:
         """Return the answer with the id `name`."""

@@ -29,6 +29,22 @@ def half_interval(event: Validated | Tested) -> float | None:
     return (event.bleu_high - event.bleu_low) / 2 if known else None
 
 
+def bleu_note(run: RunView) -> str:
+    """Say how BLEU of this run is to be read: its signature, and what stands behind "±".
+
+    In small print once where scores are shown, for a signature is longer than most lines. ""
+    if nothing was scored.
+    """
+    events: list[Validated | Tested] = [*run.validations, *run.tests]
+    scored = [event for event in events if event.bleu >= 0]
+    if not scored:
+        return ""
+    signatures = dict.fromkeys(e.bleu_signature for e in scored if e.bleu_signature)
+    known = any(half_interval(event) is not None for event in scored)
+    interval = "± is half of its 95 % interval" if known else "no interval was recorded"
+    return f"BLEU: {interval}; signature {' and '.join(signatures) or 'not recorded'}"
+
+
 def score_evidence(case: Case) -> list[str]:
     """Return a line each for the last BLEU on the validation and on the test set."""
     valid, tests = last_scored(case.run), case.run.tests

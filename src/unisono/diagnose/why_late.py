@@ -1,5 +1,6 @@
 """Why one process comes later than the others: its input, its share, or its machine."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
@@ -27,16 +28,18 @@ class Why:
 
 
 def why_late(ledger: Ledger, late: Late) -> Why | None:
-    """Return what a late rank does longer than the others; None without records of both."""
+    """Return what is done longer by who is late, on average; None without records of all."""
     means = ledger.by_rank
     together = ledger.rows[-1].waits if ledger.rows else {}
     others = [rank for rank in together if rank not in late.ranks and rank in means]
-    if not others or late.rank not in means:
+    if not others or not all(rank in means for rank in late.ranks):
         return None
 
+    def spent(ranks: Collection[int], parts: tuple[str, ...]) -> float:
+        return fmean(sum(means[rank][part] for part in parts) for rank in ranks)
+
     def excess(parts: tuple[str, ...]) -> float:
-        usual = fmean(sum(means[rank][part] for part in parts) for rank in others)
-        return sum(means[late.rank][part] for part in parts) - usual
+        return spent(late.ranks, parts) - spent(others, parts)
 
     causes: dict[Kind, float] = {
         "input": excess(INPUT),
@@ -44,16 +47,16 @@ def why_late(ledger: Ledger, late: Late) -> Why | None:
         "recording": excess(("recording",)),
     }
     kind = max(causes, key=lambda name: causes[name])
-    positions = _positions(ledger, late.rank, others)
-    usual = fmean(sum(means[rank][part] for part in COMPUTE) for rank in others)
+    positions = _positions(ledger, late.ranks, others)
+    usual = spent(others, COMPUTE)
     if kind == "compute" and (positions - 1) * usual >= EXPLAINED * causes[kind] > 0:
         kind = "tokens"
     seconds = causes["compute" if kind == "tokens" else kind]
     return Why(kind, max(0.0, seconds), positions)
 
 
-def _positions(ledger: Ledger, late: int, others: list[int]) -> float:
-    """Return how many times the others' positions the late rank computes; 1 if not known."""
+def _positions(ledger: Ledger, late: Collection[int], others: Collection[int]) -> float:
+    """Return how many times the others' positions the late ranks compute; 1 if not known."""
     mean = ledger.positions
-    known = [mean[rank] for rank in others if mean.get(rank)]
-    return mean[late] / fmean(known) if known and mean.get(late) else 1.0
+    theirs, usual = ([mean[r] for r in ranks if mean.get(r)] for ranks in (late, others))
+    return fmean(theirs) / fmean(usual) if theirs and usual else 1.0

@@ -91,20 +91,34 @@ def disk() -> tuple[int, int]:
     return (found.read_bytes, found.write_bytes) if found is not None else (0, 0)
 
 
+@dataclass(frozen=True)
+class Own:
+    """What the processes of the run have used: CPU seconds, bytes from and to disks so far.
+
+    `resident` is what they have in memory now. Bytes are None where the system does not say.
+    """
+
+    seconds: float = 0.0
+    resident: int = 0
+    read: int | None = None
+    written: int | None = None
+
+
 class Processes:
     """The processes of the run on this machine."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._seconds = dict.fromkeys(pids, 0.0)
+        self._disk: dict[int, tuple[int, int]] = {}
         self._processes: list[psutil.Process] = []
         for pid in pids:
             with suppress(psutil.Error):
                 self._processes.append(psutil.Process(pid))
 
-    def look(self) -> tuple[float, int]:
-        """Return their CPU seconds so far, and the bytes they have in memory now.
+    def look(self) -> Own:
+        """Return what they have used so far.
 
-        One that has ended keeps its seconds; `psutil` never mistakes a later one for it.
+        One that has ended keeps its counters; `psutil` never mistakes a later one for it.
         """
         resident = 0
         for process in self._processes:
@@ -112,4 +126,13 @@ class Processes:
                 times = process.cpu_times()
                 self._seconds[process.pid] = times.user + times.system
                 resident += process.memory_info().rss
-        return sum(self._seconds.values()), resident
+            # Apart: who may not know of the disks may still know of the rest.
+            with suppress(psutil.Error, AttributeError, OSError):
+                io = process.io_counters()
+                self._disk[process.pid] = io.read_bytes, io.write_bytes
+        return Own(
+            sum(self._seconds.values()),
+            resident,
+            sum(read for read, _ in self._disk.values()) if self._disk else None,
+            sum(written for _, written in self._disk.values()) if self._disk else None,
+        )

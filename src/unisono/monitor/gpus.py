@@ -1,7 +1,7 @@
 """NVIDIA GPUs through NVML. Without the library or a device there is nothing to tell."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from types import ModuleType
 from typing import Any, TypeVar
@@ -76,14 +76,18 @@ class Gpus:
             str(self._ask("nvmlDeviceGetName", one) or "") for one in self._handles.values()
         ]
 
-    def look(self) -> list[Gpu]:
-        """Return how each of them is doing; what a device does not tell is left out."""
-        return [self._one(number, handle) for number, handle in self._handles.items()]
+    def look(self, pids: Collection[int] = ()) -> list[Gpu]:
+        """Return how each of them is doing; what a device does not tell is left out.
 
-    def _one(self, index: int, handle: Any) -> Gpu:
+        `pids` are the processes of the run: what they have of it is told apart.
+        """
+        return [self._one(number, one, pids) for number, one in self._handles.items()]
+
+    def _one(self, index: int, handle: Any, pids: Collection[int]) -> Gpu:
         rates = self._ask("nvmlDeviceGetUtilizationRates", handle)
         memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
         clock = getattr(self._nvml, "NVML_CLOCK_SM", 1)
+        own_memory, others = self._shares(handle, pids)
         return Gpu(
             index=index,
             utilisation=None if rates is None else rates.gpu / 100,
@@ -94,7 +98,23 @@ class Gpus:
             memory_used=None if memory is None else memory.used,
             memory_total=None if memory is None else memory.total,
             throttled=self._reasons(handle),
+            own_memory=own_memory,
+            others=others,
         )
+
+    def _shares(self, handle: Any, pids: Collection[int]) -> tuple[int | None, int | None]:
+        """Return the memory that `pids` have, and how many others compute on the device.
+
+        The driver counts processes as the host does, a container in its own way: where none of
+        ours is named, nobody is known to be another.
+        """
+        there = self._ask("nvmlDeviceGetComputeRunningProcesses", handle) or []
+        ours = [process for process in there if process.pid in pids]
+        if not ours:
+            return None, None
+        memory = [process.usedGpuMemory for process in ours]
+        known = None if any(used is None for used in memory) else sum(memory)
+        return known, len(there) - len(ours)
 
     def _reasons(self, handle: Any) -> list[str]:
         bits = self._ask("nvmlDeviceGetCurrentClocksEventReasons", handle)

@@ -54,7 +54,7 @@ class Sampler:
         if 0 < limits.memory < total:
             used, total = limits.memory_used, limits.memory
         read, written = counters.disk()
-        own_cpu, own_memory = self._processes.look()
+        own = self._processes.look()
         return Sampled(
             time=time.time(),
             seconds=round(seconds, DIGITS),
@@ -67,11 +67,13 @@ class Sampler:
             memory_limit=total,
             disk_read=read,
             disk_written=written,
-            own_cpu=round(own_cpu, DIGITS),
-            own_memory=own_memory,
+            own_cpu=round(own.seconds, DIGITS),
+            own_memory=own.resident,
+            own_read=own.read,
+            own_written=own.written,
             held_back=round(limits.held_back, DIGITS),
             sampler_cpu=round(time.process_time(), DIGITS),
-            gpus=self._gpus.look(),
+            gpus=self._gpus.look(self._pids),
         )
 
 

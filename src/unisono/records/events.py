@@ -71,8 +71,9 @@ class StepTaken(Event, frozen=True, kw_only=True, tag="step"):
     the backward pass did not hide, `agree` the time until all processes had said how their
     step went, `recording` that for writing down and showing the update before. What is left
     over is "other". `hidden` is exchange under way during the backward pass, and no part of
-    its own. `own_positions` are those this process computed, padding included. In a run that
-    was imported, what is not known is NaN, or 0 if it is a count; the parts are never known.
+    its own; on GPUs, older versions wrote 0. `own_positions` are those this process computed,
+    padding included. In a run that was imported, what is not known is NaN, or 0 if it is a
+    count; the parts are never known.
     """
 
     step: int
@@ -113,6 +114,8 @@ class Validated(Event, frozen=True, kw_only=True, tag="validated"):
     in its tokens. `clean_training_loss` is the loss of a fixed sample of the training set,
     without dropout and smoothing, as validation computes it. All of these are -1, and lengths
     0, in events of versions that did not record them.
+    `empty` counts translations of nothing, `repeating` those that say a few words again and
+    again, which their references do not: -1 where not all was translated, or not counted.
     Only the leading process has `samples`. `forced_bleu` is what OpenSeq2Seq prints as BLEU:
     that of the next words it would choose in the midst of the reference. It is no BLEU of
     translations (a model that repeats its input has 95), so it is kept apart; -1 is none.
@@ -134,6 +137,7 @@ class Validated(Event, frozen=True, kw_only=True, tag="validated"):
     translation_length: int = 0
     reference_length: int = 0
     clean_training_loss: float = -1.0
+    repeating: int = -1
 
 
 class Saved(Event, frozen=True, kw_only=True, tag="saved"):

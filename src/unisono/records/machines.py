@@ -23,6 +23,12 @@ class MachineLog:
         """Return the name of the machine, "" if it did not say."""
         return self.machines[-1].host if self.machines else ""
 
+    @property
+    def of_last_start(self) -> tuple[Sampled, ...]:
+        """Return the samples since the last start: counters of processes begin anew there."""
+        began = self.machines[-1].time if self.machines else 0.0
+        return tuple(sample for sample in self.samples if sample.time >= began)
+
 
 def read_machines(directory: RunDirectory) -> dict[int, MachineLog]:
     """Return what was sampled on each machine, by the rank of its first process."""

@@ -67,7 +67,11 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A GPU at the moment of the sample. `throttled` says what holds its clock down."""
+    """A GPU at the moment of the sample. `throttled` says what holds its clock down.
+
+    `own_memory` is what the processes of the run have of its memory, `others` how many further
+    processes compute on it; None where the driver does not say, or not whose they are.
+    """
 
     index: int
     utilisation: float | None = None
@@ -78,6 +82,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_used: int | None = None
     memory_total: int | None = None
     throttled: list[str] = []
+    own_memory: int | None = None
+    others: int | None = None
 
 
 class Sampled(Event, frozen=True, kw_only=True, tag="sampled", omit_defaults=True):
@@ -87,7 +93,9 @@ class Sampled(Event, frozen=True, kw_only=True, tag="sampled", omit_defaults=Tru
     which each core was busy, `steal` the share of all cores' time that other guests of the
     same host had. Counters: `interfaces`, `peers` (the run's own connections), `disk_read`,
     `disk_written`, `own_cpu` (seconds of the run's processes on this machine), `held_back`
-    (seconds for which a CPU quota did), and `sampler_cpu` (what all this costs).
+    (seconds for which a CPU quota did), and `sampler_cpu` (what all this costs). `own_read` and
+    `own_written` are what of the disks' bytes was the run's; None where the system, or an older
+    version, does not say.
     `memory_limit` is that of the container if there is one.
     """
 
@@ -105,6 +113,8 @@ class Sampled(Event, frozen=True, kw_only=True, tag="sampled", omit_defaults=Tru
     own_memory: int = 0
     held_back: float = 0.0
     sampler_cpu: float = 0.0
+    own_read: int | None = None
+    own_written: int | None = None
     gpus: list[Gpu] = []
 
 

@@ -52,13 +52,20 @@ def numbers_of(event: AnyEvent) -> dict[str, float]:
     if isinstance(event, Validated):
         numbers = {"eval/loss": event.loss, "eval/seconds": event.seconds}
         if event.bleu >= 0:
-            numbers["eval/bleu"] = event.bleu
+            numbers |= _bleu("eval", event)
         if event.clean_training_loss >= 0:
             numbers["eval/clean_training_loss"] = event.clean_training_loss
         return numbers
     if isinstance(event, Tested):
-        return {"test/bleu": event.bleu}
+        return _bleu("test", event)
     return {}
+
+
+def _bleu(place: str, event: Validated | Tested) -> dict[str, float]:
+    """Return BLEU with the ends of its 95 % interval, if that was recorded."""
+    low, high = f"{place}/bleu_low", f"{place}/bleu_high"
+    ends = {low: event.bleu_low, high: event.bleu_high} if event.bleu_low >= 0 else {}
+    return {f"{place}/bleu": event.bleu, **ends}
 
 
 def _table_of(samples: tuple[Sample, ...]) -> Summary.Value:

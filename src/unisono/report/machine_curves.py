@@ -100,6 +100,26 @@ def memory(machine: SampledMachine) -> list[Point]:
     return machine.level(lambda s: s.memory_used / 1e9 if s.memory_used else None)
 
 
+def disk(machine: SampledMachine) -> list[Point]:
+    """Read what was read from and written to all disks, in MB a second."""
+    return _megabytes(machine.rate(lambda s: s.disk_read + s.disk_written))
+
+
+def own_disk(machine: SampledMachine) -> list[Point]:
+    """Read what of that was the run's, in MB a second; nothing where it is not known."""
+    return _megabytes(machine.rate(_own_bytes))
+
+
+def _own_bytes(sample: Sampled) -> float | None:
+    if sample.own_read is None or sample.own_written is None:
+        return None
+    return sample.own_read + sample.own_written
+
+
+def _megabytes(points: Sequence[Point]) -> list[Point]:
+    return [(step, rate / 1e6) for step, rate in points]
+
+
 def of_gpus(run: RunView, read: Callable[[Gpu], float | None]) -> Points:
     """Read the mean of something over those GPUs of a machine that the run uses."""
 

@@ -1,4 +1,4 @@
-"""Panels of the machines: network, cores, memory, GPUs and their power."""
+"""Panels of the machines: network, cores, disks, memory, GPUs and their power."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,15 +12,18 @@ from unisono.report.machine_curves import (
     Points,
     busy_cores,
     carried,
+    disk,
     memory,
     of_gpus,
     over_machines,
     own_cores,
+    own_disk,
     stolen,
 )
 from unisono.report.panel import Curve, Panel, digits_for
 
 NOTICEABLE_STEAL = 1.0  # percent
+NOTICEABLE_DISK = 0.1  # MB/s
 LOOPBACK = "lo"
 MBIT, GBIT = 8e-6, 8e-9  # of a byte
 MANY_MBIT = 10_000
@@ -46,7 +49,7 @@ def network_panel(run: RunView, machines: Sequence[SampledMachine]) -> Panel:
 
 
 def machine_panels(run: RunView, machines: Sequence[SampledMachine]) -> list[Panel]:
-    """Return those of cores, memory and GPUs; some may be empty."""
+    """Return those of cores, disks, memory and GPUs; some may be empty."""
     use = over_machines(machines, of_gpus(run, _utilisation))
     filled = over_machines(machines, of_gpus(run, _gpu_memory))
     return [
@@ -55,6 +58,7 @@ def machine_panels(run: RunView, machines: Sequence[SampledMachine]) -> list[Pan
         _percents("GPU use", "% of the time, mean of the GPUs of a machine", use),
         _power(run, machines),
         _amounts("GPU memory", "GB, mean of the GPUs of a machine", "GB", filled),
+        _disk(machines),
         _amounts("Memory", _memory_words(machines), "GB", over_machines(machines, memory)),
     ]
 
@@ -114,6 +118,17 @@ def _steal(machines: Sequence[SampledMachine]) -> Panel:
         curves = []
     words = "% of the cores' time that other guests of the host had"
     return _amounts("Stolen time", words, "%", curves)
+
+
+def _disk(machines: Sequence[SampledMachine]) -> Panel:
+    """Show what was read from and written to disks; empty where that is next to nothing."""
+    words = "MB/s read and written"
+    if len(machines) == 1:
+        curves = _of_one(machines[0], {"all programs": disk, "this run": own_disk})
+    else:
+        words += ", by all programs"
+        curves = over_machines(machines, disk)
+    return _amounts("Disk", words, "MB/s", curves if _top(curves) >= NOTICEABLE_DISK else [])
 
 
 def _power(run: RunView, machines: Sequence[SampledMachine]) -> Panel:

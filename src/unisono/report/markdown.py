@@ -18,6 +18,7 @@ def render_markdown(report: Report, run: RunView) -> str:
         f"# {plain(run.path.name or str(run.path))}",
         f"**{plain(report.headline)}**",
         plain(" · ".join(about(run))),
+        plain(report.note) if report.note else "",
         "## Where the time went",
         plain(", ".join(shares) + ".") if shares else "",
         plain(bottleneck_words(report)),

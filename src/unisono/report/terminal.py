@@ -16,6 +16,8 @@ COLOURS = {"good": "green", "bad": "red", "care": "yellow", "plain": "cyan", "un
 def render_text(report: Report, width: int = 80) -> str:
     """Return headline and answers as plain text of at most `width` columns."""
     blocks = [_wrapped(report.headline, width)]
+    if report.note:
+        blocks.append(_wrapped(report.note, width, "  "))
     for finding in report.findings:
         blocks.append(_wrapped(f"{finding.severity}: {finding.summary}", width, "  "))
     for number, answer in enumerate(report.answers, start=1):
@@ -25,7 +27,13 @@ def render_text(report: Report, width: int = 80) -> str:
 
 def answers_table(report: Report) -> Table:
     """Return the eleven answers as a table: question, verdict, summary."""
-    table = Table(title=escape(report.headline), title_justify="left", show_lines=False)
+    table = Table(
+        title=escape(report.headline),
+        title_justify="left",
+        caption=escape(report.note) if report.note else None,
+        caption_justify="left",
+        show_lines=False,
+    )
     table.add_column("question", ratio=2)
     table.add_column("verdict", no_wrap=True)
     table.add_column("answer", ratio=5)

@@ -10,6 +10,7 @@ from unisono.comm.protocol import Comm
 from unisono.models.transformer import TransformerModel
 from unisono.records.events import Sample, Tested, Validated
 from unisono.records.layout import RunDirectory
+from unisono.records.repetition import count_repeating
 from unisono.records.sentence_losses import write_losses
 from unisono.score.bleu import Bleu, score_bleu
 from unisono.train.compiling import Compiling
@@ -31,6 +32,7 @@ class Scores:
     empty: int
     seconds: float
     clean_training_loss: float
+    repeating: int = -1
     found: Bleu | None = None
     samples: tuple[Sample, ...] = ()
 
@@ -75,9 +77,11 @@ class Examiner:
         if self.bleu or self.samples:
             wanted = None if self.bleu else self.samples
             translated = translations(self.model, self.valid, self.comm, wanted)
-        scored = None
+        scored, repeating = None, -1
         if self.bleu:
-            scored = score_bleu(translated, self.valid.split.target_text())
+            references = self.valid.split.target_text()
+            scored = score_bleu(translated, references)
+            repeating = count_repeating(translated, references)
         samples = self._keep_samples(step, translated)
         self.model.train()
         return Scores(
@@ -87,6 +91,7 @@ class Examiner:
             empty=sum(not line for line in translated) if scored else 0,
             seconds=time.perf_counter() - began,
             clean_training_loss=loss_per_token(learnt, self.training)[0],
+            repeating=repeating,
             found=scored,
             samples=samples,
         )
@@ -104,6 +109,7 @@ class Examiner:
             empty=scores.empty,
             samples=scores.samples,
             clean_training_loss=scores.clean_training_loss,
+            repeating=scores.repeating,
             **(_fields(scores.found) if scores.found else {}),
         )
 

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from unisono.diagnose.curve import is_finite
-from unisono.diagnose.scores import bleu_words
+from unisono.diagnose.scores import bleu_note, bleu_words
 from unisono.printable import printable
 from unisono.records.view import RunView
 from unisono.units import duration
@@ -48,7 +48,9 @@ def page(
     said += [_line("found", one.summary, "bold yellow") for one in now.findings[:MOST_FINDINGS]]
     said += [_line("lost", event.message, "bold red") for event in view.losses[-3:]]
     said += [_line("note", event.message, "bold yellow") for event in view.warnings[-3:]]
-    return Group(*lines, *([Text()] if said else []), *said, *sample)
+    note = bleu_note(view)
+    small = [Text(), Text(printable(note), "dim")] if note else []
+    return Group(*lines, *([Text()] if said else []), *said, *sample, *small)
 
 
 def sparkline(values: Sequence[float], width: int) -> str:

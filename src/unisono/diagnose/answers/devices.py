@@ -159,10 +159,23 @@ def _gpu_line(gpu: GpuUse) -> str:
         if gpu.watts and gpu.limit_watts
         else "",
         f"utilisation {percent(gpu.utilisation)}" if gpu.utilisation is not None else "",
-        f"memory {percent(gpu.memory_share)}" if gpu.memory_share is not None else "",
+        _memory(gpu),
+        f"clock {gpu.mhz:.0f} of {gpu.most_mhz:.0f} MHz" if gpu.mhz and gpu.most_mhz else "",
         *(f"held back by {name} {percent(part)}" for name, part in gpu.throttled.items()),
+        f"shared with {count(gpu.others, 'other process', 'other processes')}"
+        if gpu.others
+        else "",
     ]
     return f"{gpu.host}: GPU {gpu.index}: {', '.join(part for part in parts if part)}"
+
+
+def _memory(gpu: GpuUse) -> str:
+    if gpu.memory_share is None:
+        return ""
+    own = gpu.own_memory_share
+    return f"memory {percent(gpu.memory_share)}" + (
+        f" (this run {percent(own)})" if own is not None else ""
+    )
 
 
 def _sorted(threads: set[int]) -> list[str]:

@@ -125,7 +125,10 @@ def _evidence(case: Case, verdict: str) -> list[str]:
             f"{duration(ledger.ending)} after the last one besides evaluation and checkpoints"
         )
     if ledger.rows and case.run.imported is None:
-        lines.append(f"{percent(ledger.closed)} of the time has a name in the ledger")
+        lines.append(
+            f"{percent(ledger.closed)} of the time has a name in the ledger; from the first to "
+            f"the last update, {percent(ledger.closed_between)}"
+        )
     return lines
 
 

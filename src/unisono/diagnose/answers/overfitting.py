@@ -1,10 +1,11 @@
 """Is it overfitting, and since when?"""
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import bleu_curve, is_finite, loss_curve
+from unisono.diagnose.curve import is_finite, loss_curve
 from unisono.diagnose.divergence import divergence
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
+from unisono.diagnose.scores import bleu_words
 from unisono.diagnose.turn import CHANCE, Turn, turn_of
 from unisono.diagnose.words import percent, rounded
 from unisono.records.layout import RunDirectory
@@ -106,13 +107,14 @@ def _training(turn: Turn) -> str:
 def _yes(case: Case, turn: Turn) -> Answer:
     evidence = _evidence(case, turn)
     evidence.append(f"the last {turn.worse_in_a_row} validations were all worse than the best")
-    scores = dict(bleu_curve(case.run.validations))
+    scored = {event.step: event for event in case.run.validations if event.bleu >= 0}
+    best, last = scored.get(turn.best_step), scored.get(turn.last_step)
     still = ""
-    if scores.get(turn.last_step, 0.0) > scores.get(turn.best_step, float("inf")):
+    if best is not None and last is not None and last.bleu > best.bleu:
         still = " BLEU still rose, so the model is surer of its errors rather than worse."
         evidence.append(
-            f"BLEU {scores[turn.best_step]:.1f} at step {turn.best_step:,}, "
-            f"{scores[turn.last_step]:.1f} at step {turn.last_step:,}"
+            f"BLEU {bleu_words(best)} at step {turn.best_step:,}, "
+            f"{bleu_words(last)} at step {turn.last_step:,}"
         )
     return reply(
         "overfitting",

@@ -1,10 +1,11 @@
 """The headline of an imported run, and the one finding it has: where it comes from."""
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import bleu_curve, loss_curve
+from unisono.diagnose.curve import loss_curve
 from unisono.diagnose.imported.clock import elapsed
 from unisono.diagnose.imported.words import about, last_step, records
 from unisono.diagnose.report import Finding
+from unisono.diagnose.scores import best_scored, bleu_words
 from unisono.diagnose.words import count, listing
 from unisono.units import duration
 
@@ -38,8 +39,8 @@ def findings(case: Case) -> tuple[Finding, ...]:
 
 
 def _quality(case: Case) -> str:
-    curve, scores = loss_curve(case.run.validations), bleu_curve(case.run.validations)
-    best = f", best BLEU {max(score for _, score in scores):.1f}" if scores else ""
+    curve, scored = loss_curve(case.run.validations), best_scored(case.run)
+    best = f", best BLEU {bleu_words(scored)}" if scored else ""
     if not curve:
         return best.removeprefix(", ") or "no validation on record"
     step, loss = min(curve, key=lambda point: point[1])

@@ -30,8 +30,27 @@ class InputBound:
                 id="input_bound",
                 severity="warning",
                 summary=f"Steps waited for data for {percent(share)} of their time.",
-                evidence=(f"median wait {duration(wait)} a step over {len(rows):,} steps",),
+                evidence=(
+                    f"median wait {duration(wait)} a step over {len(rows):,} steps",
+                    *_disks(case),
+                ),
                 advice="Put the corpus on a local disk, and leave a core to the process that "
                 "prepares batches.",
             ),
         )
+
+
+def _disks(case: Case) -> list[str]:
+    """Return what the disks did meanwhile: nothing, and the wait is for putting together."""
+    lines = []
+    for load in case.loads:
+        if load.disk is None:
+            continue
+        if load.disk.is_noticeable:
+            lines += [load.disk.words(load.host), *load.disk.foreign_words(load.host)]
+        else:
+            lines.append(
+                f"the disks of {load.host} had next to nothing to do: it is not reading that "
+                "takes the time, but putting batches together"
+            )
+    return lines

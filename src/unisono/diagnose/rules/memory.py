@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.load import Load
+from unisono.diagnose.load import GpuUse, Load
 from unisono.diagnose.report import Finding
-from unisono.diagnose.words import percent
+from unisono.diagnose.words import count, percent
 from unisono.units import amount_of_bytes
 
 
@@ -25,7 +25,7 @@ class Memory:
                 severity="info",
                 summary=f"GPU {gpu.index} of {gpu.host} filled {percent(gpu.memory_share)} of "
                 "its memory.",
-                evidence=("a longer batch than any so far may not fit",),
+                evidence=("a longer batch than any so far may not fit", *_whose(gpu)),
                 advice="Lower `batching.tokens_per_micro_batch`; the update stays the same.",
                 about=f"{gpu.host}, GPU {gpu.index}",
             )
@@ -48,3 +48,15 @@ def _machine(load: Load) -> Finding:
         "there.",
         about=load.host,
     )
+
+
+def _whose(gpu: GpuUse) -> list[str]:
+    """Return how much of a GPU's memory is the run's, and who else is there."""
+    lines = []
+    if gpu.own_memory_share is not None:
+        lines.append(f"the run's own processes had {percent(gpu.own_memory_share)} of it")
+    if gpu.others:
+        lines.append(
+            f"{count(gpu.others, 'other process', 'other processes')} computed on it, too"
+        )
+    return lines

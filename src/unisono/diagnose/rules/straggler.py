@@ -1,14 +1,18 @@
 """One process, or one machine, holds the others up."""
 
 from dataclasses import dataclass
+from statistics import fmean
 
 from unisono.diagnose.answers.step_time import lateness
 from unisono.diagnose.case import Case
 from unisono.diagnose.lateness import Lateness, lateness_of
+from unisono.diagnose.load import GpuUse, Load, index_of
 from unisono.diagnose.report import Finding
-from unisono.diagnose.words import percent
+from unisono.diagnose.words import count, percent
 from unisono.units import duration
 
+# Of its fastest: what a card does under load anyway; and of the time.
+LOW_CLOCK, OFTEN = 0.9, 0.1
 WHY = {
     "input": "its data came late",
     "tokens": "its share of every update is larger",
@@ -89,4 +93,38 @@ def _machine(case: Case, late: Lateness) -> list[str]:
         lines.append(f"a CPU quota held it back for {load.held_back:.2f} s in every second")
     if load.steal >= 0.02:
         lines.append(f"other guests of its host took {percent(load.steal)} of its processors")
+    if load.disk is not None and late.kind in ("input", "recording"):
+        if load.disk.is_noticeable:
+            lines.append(load.disk.words(load.host))
+        lines += load.disk.foreign_words(load.host)
+    if late.kind == "compute":
+        lines += [line for rank in late.who.ranks for line in _gpu(case, rank, load)]
     return lines
+
+
+def _gpu(case: Case, rank: int, load: Load) -> list[str]:
+    """Return what holds the GPU of a late rank back: its clock, and why that is low."""
+    start = next(start for start in case.run.last_starts if start.rank == rank)
+    gpu = next((gpu for gpu in load.gpus if gpu.index == index_of(start.device)), None)
+    if gpu is None or not start.device.startswith("cuda"):
+        return []
+    lines = []
+    if gpu.clock_share is not None and gpu.clock_share < LOW_CLOCK:
+        lines.append(
+            f"its GPU ran at {gpu.mhz:.0f} of {gpu.most_mhz:.0f} MHz{_others(case, gpu)}"
+        )
+    lines += [
+        f"{reason} held the clock of its GPU down for {percent(share)} of the time"
+        for reason, share in gpu.throttled.items()
+        if share >= OFTEN
+    ]
+    if gpu.others:
+        lines.append(f"{count(gpu.others, 'other process', 'other processes')} used its GPU")
+    return lines
+
+
+def _others(case: Case, ours: GpuUse) -> str:
+    """Return at which clock the GPUs of the other ranks ran."""
+    gpus = [gpu for load in case.loads for gpu in load.gpus if gpu != ours]
+    clocks = [gpu.mhz for gpu in gpus if gpu.mhz is not None]
+    return f", the others at {fmean(clocks):.0f}" if clocks else ""
