@@ -20,6 +20,12 @@ def test_a_place_has_a_device_of_its_own():
     assert world_at(Place(), "cpu") == World()
 
 
+def test_a_process_that_sees_but_one_gpu_takes_it(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    place = Place("slurm", rank=3, size=4, local_rank=1, local_size=2)
+    assert world_at(place, "cuda").device == "cuda:0"
+
+
 def say(comm):
     rank = comm.world.rank
     leader = {"a": torch.arange(3.0), "b": torch.tensor(7)} if rank == 0 else {}

@@ -104,7 +104,9 @@ def _first_line(error: RuntimeError) -> str:
 
 def world_at(place: Place, device: str) -> World:
     """Return the world as `place` says, on this process's own device."""
-    mine = f"cuda:{place.local_rank}" if device == "cuda" else device
+    # Slurm may show each process but its own GPU, which is then number 0 for all of them.
+    number = 0 if torch.cuda.device_count() == 1 else place.local_rank
+    mine = f"cuda:{number}" if device == "cuda" else device
     return World(place.rank, place.size, place.local_rank, place.local_size, mine)
 
 
