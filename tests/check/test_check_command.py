@@ -67,7 +67,7 @@ def test_a_slow_link_is_measured_and_the_stop_sign_goes_up(config, tmp_path):
     seen = found["measured"]["job"]["gradients"]
     assert sum(one["bytes"] for one in seen) == 4 * found["measured"]["job"]["parameters"]
     assert all(a["ready"] <= b["ready"] <= 1 for a, b in zip(seen, seen[1:], strict=False))
-    assert rates == [pytest.approx(CARRIED * SLOW, rel=0.05)] * 2
+    assert rates == [pytest.approx(CARRIED * SLOW, rel=0.1)] * 2
     assert nothing_left(tmp_path)
 
 

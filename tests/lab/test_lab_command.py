@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from traces import below, gone, network_of, networks_in_use
@@ -142,6 +143,10 @@ def at_terminal(*argv):
     return process, terminal
 
 
+def command_of(pid):
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
 def read_until(terminal, text):
     shown = ""
     while text not in shown:
@@ -161,8 +166,9 @@ def test_a_shell_on_a_node_has_the_terminal_and_gives_it_back():
         shell = os.tcgetpgrp(terminal)
         os.write(terminal, b"echo $((20 + 2)) on $(hostname); sleep 1000\n")
         shown += read_until(terminal, "22 on node0")
-        # Before `sleep` has the terminal, Ctrl-C would meet bash, which may then leave.
-        while os.tcgetpgrp(terminal) == shell:
+        # Before `sleep` has the terminal, Ctrl-C would meet bash, which may then leave; and a
+        # process that has it is still a bash for a moment.
+        while os.tcgetpgrp(terminal) == shell or command_of(os.tcgetpgrp(terminal)) != "sleep":
             time.sleep(0.01)
         os.write(terminal, b"\x03")
         shown += read_until(terminal, "at:")

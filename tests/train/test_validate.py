@@ -60,12 +60,12 @@ def test_no_process_has_more_work_than_another_by_more_than_a_batch(examination,
     assert max(loads) - min(loads) <= min(work(batch) for batch in examination.batches())
 
 
-def train(comm, home, run, bleu, samples=4):
+def train(comm, home, run, bleu, samples=4, peak=0.05):
     torch.set_num_threads(1)
     settings = tiny_settings(
         Path(home),
         run,
-        schedule={"name": "constant", "peak": 0.05},
+        schedule={"name": "constant", "peak": peak},
         train={"max_steps": 24},
         validation={"every_steps": 12, "bleu": bleu, "samples": samples},
     )
@@ -167,8 +167,9 @@ def test_some_pairs_cost_what_they_cost_among_all(examination, corpus_home, tmp_
 @pytest.mark.parametrize("ranks", [4], indirect=True)
 def test_all_processes_know_the_same_losses(ranks, corpus_home, tmp_path):
     home = link_corpus(corpus_home, tmp_path)
-    alone = train(Solo(), home, "alone", False)
-    many = ranks.run(train, str(home), "many", False)
+    # A low rate, so that rounding does not grow by much in 24 updates of Adam.
+    alone = train(Solo(), home, "alone", False, 4, 0.005)
+    many = ranks.run(train, str(home), "many", False, 4, 0.005)
     for told in many:
         for one, other in zip(told, alone, strict=True):
             assert one.clean_training_loss == pytest.approx(other.clean_training_loss, rel=1e-4)
