@@ -67,6 +67,21 @@ def test_agreeing_after_every_update_in_full_is_plain_sgd(ranks):
     assert sum(losses[0] for _, losses in (first, *others)) == pytest.approx(whole, rel=1e-5)
 
 
+def rates(comm):
+    replica = attach(comm, warmup_steps=1, last_local_step=2, local_rate=0.0)
+    factors = []
+    for step in (1, 2, 3):
+        update(replica, comm.world.rank, step)
+        factors.append(replica.memory.rate_factor)
+    return factors
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2, 3], indirect=True)
+def test_only_updates_of_ones_own_take_another_rate(ranks):
+    assert ranks.run(rates) == [[1.0, ranks.size**0.5, 1.0]] * ranks.size
+
+
 def by_brute_force(comm, momentum, rate, local_steps=3):
     """Return how far three rounds end from what one process makes of all batches."""
     rank, size = comm.world.rank, comm.world.size

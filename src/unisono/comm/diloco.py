@@ -11,6 +11,7 @@ In the first and the last updates of a run all gradients are exchanged, packed i
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import sqrt
 from typing import Any, ClassVar
 
 import torch
@@ -37,7 +38,11 @@ class Diloco:
     """Agree on all weights once in `local_steps` updates, in at most so many `fragments`.
 
     Updates up to `warmup_steps` and after `last_local_step` (0 is none) are made together.
-    With `waits`, nothing is computed while a fragment is on its way.
+    Updates that a machine makes by itself take `local_rate` times the usual rate; 0 is the
+    square root of the number of machines: Adam divides a gradient by how much it varies, and
+    one over fewer sentences varies more, so that the mean of what machines do is shorter than
+    what they would do together. With `waits`, nothing is computed while a fragment is on its
+    way.
     """
 
     exact: ClassVar[bool] = False
@@ -46,6 +51,7 @@ class Diloco:
     fragments: int = 64
     warmup_steps: int = 1000
     last_local_step: int = 0
+    local_rate: float = 1.0
     outer_rate: float = 1.0
     outer_momentum: float = 0.0
     bits: Bits = 8
@@ -113,6 +119,11 @@ class Rounds:
         self._momenta: dict[str, Tensor] = {}
         self._outer: Outer | None = None
         self.local = False
+
+    @property
+    def rate_factor(self) -> float:
+        """Return how many times the schedule's rate this update takes."""
+        return (self._settings.local_rate or sqrt(self.lines.parties)) if self.local else 1.0
 
     @property
     def agreed(self) -> bool:

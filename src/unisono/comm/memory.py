@@ -18,6 +18,11 @@ class NeverApart:
     """Part of the memory of replicas whose weights are always the same."""
 
     @property
+    def rate_factor(self) -> float:
+        """Return that every update is one of all processes, and takes the usual rate."""
+        return 1.0
+
+    @property
     def agreed(self) -> bool:
         """Return that all have the same weights."""
         return True

@@ -105,6 +105,11 @@ class Memory(Protocol):
         ...
 
     @property
+    def rate_factor(self) -> float:
+        """Return how many times the schedule's rate the update takes that has begun."""
+        ...
+
+    @property
     def agreed(self) -> bool:
         """Return whether all processes must have the same weights now."""
         ...

@@ -16,6 +16,7 @@ class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bits: Literal[4, 8, 16] = 8
     low_rank: Annotated[int, msgspec.Meta(ge=1)] = 4
     local_steps: Annotated[int, msgspec.Meta(ge=1)] = 8
+    local_rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     outer_rate: Annotated[float, msgspec.Meta(gt=0, le=2)] = 1.0
     outer_momentum: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     warmup_steps: Annotated[int, msgspec.Meta(ge=0)] = 1000

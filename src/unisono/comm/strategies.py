@@ -19,8 +19,11 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }
 
 
-def strategy_of(sync: Sync, max_steps: int = 0) -> Strategy:
-    """Return the strategy that the settings ask for; with 0 `max_steps` the end is open."""
+def strategy_of(sync: Sync, max_steps: int = 0, *, adaptive: bool = True) -> Strategy:
+    """Return the strategy that the settings ask for; with 0 `max_steps` the end is open.
+
+    An optimizer is `adaptive` if it divides gradients by how much they vary.
+    """
     bucket_mb, timeout = sync.bucket_mb or USUAL_BUCKET_MB, seconds_of(sync.timeout)
     made: dict[str, Strategy] = {
         "ddp": Ddp(bucket_mb),
@@ -31,6 +34,7 @@ def strategy_of(sync: Sync, max_steps: int = 0) -> Strategy:
             local_steps=sync.local_steps,
             warmup_steps=sync.warmup_steps,
             last_local_step=max(0, max_steps - sync.closing_steps),
+            local_rate=sync.local_rate if adaptive else sync.local_rate or 1.0,
             outer_rate=sync.outer_rate,
             outer_momentum=sync.outer_momentum,
             bits=sync.bits,

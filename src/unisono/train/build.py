@@ -15,6 +15,7 @@ from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, Split
 from unisono.models.transformer import TransformerModel, build_model
 from unisono.optim.build import build_optimizer
+from unisono.optim.settings import Sgd
 from unisono.records.layout import RunDirectory
 from unisono.train.averages import Averages
 from unisono.train.checksums import begin_alike
@@ -84,7 +85,8 @@ def strategy_for(settings: Settings, comm: Comm) -> Strategy:
         return AllReduce()
     if comm.world.size == 1 and settings.sync.strategy == "diloco":
         return Ddp()  # the others are lost: there is nobody to go apart from
-    return strategy_of(settings.sync, settings.train.max_steps)
+    adaptive = not isinstance(settings.optimizer, Sgd)
+    return strategy_of(settings.sync, settings.train.max_steps, adaptive=adaptive)
 
 
 def _fresh_model(settings: Settings, corpus: Corpus) -> TransformerModel:

@@ -81,12 +81,12 @@ def take_step(
     of each other's wishes and troubles in one small message before anyone moves.
     """
     rate = parts.schedule(step) * dials.rate_factor
-    with parts.watch.time("optimizer"):
-        for group in parts.optimizer.param_groups:
-            group["lr"] = rate
-        parts.optimizer.zero_grad()
     with parts.watch.time("exchange"):
         parts.replica.memory.begin(step, dials.loss_scale)
+    with parts.watch.time("optimizer"):
+        for group in parts.optimizer.param_groups:
+            group["lr"] = rate * parts.replica.memory.rate_factor
+        parts.optimizer.zero_grad()
 
     def loss_of(model: nn.Module, batch: Batch) -> Tensor:
         set_randomness(parts.seed, work.plan.epoch, step, batch.number)
