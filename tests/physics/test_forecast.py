@@ -78,11 +78,22 @@ def test_only_the_last_micro_batch_can_hide_the_exchange():
 def test_a_processor_that_also_sends_computes_more_slowly():
     free = forecast(two(rate=10_000 * MB, device="cpu"))
     busy = forecast(two(rate=10_000 * MB, device="cpu", busy=0.01))
-    # 10 ms for 4 MB are 100 ms for 40 MB.
+    # 10 ms for 4 MB are 100 ms for 40 MB. Of the two buckets the last, of 13.8 MB, is sent when
+    # nothing is computed any more.
     more = busy.chosen.step.seconds - free.chosen.step.seconds
-    assert more == pytest.approx(0.1, rel=0.02)
+    assert more == pytest.approx(0.1 * 25 * 2**20 / (40 * MB), rel=0.02)
     gpu = forecast(two(rate=10_000 * MB, busy=0.01))
     assert gpu.chosen.step.seconds == pytest.approx(free.chosen.step.seconds)
+
+
+def test_what_is_waited_for_anyway_costs_the_processor_nothing_more():
+    job = msgspec.structs.replace(JOB, strategy="all_reduce")
+    free, busy = (
+        forecast(msgspec.structs.replace(two(device="cpu", busy=seconds), job=job))
+        for seconds in (0.0, 0.01)
+    )
+    assert free.chosen.step.hidden == 0
+    assert busy.chosen.step.seconds == pytest.approx(free.chosen.step.seconds)
 
 
 def test_the_slowest_process_decides_and_is_named():

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from unisono.physics.cluster import INSIDE, Cluster, step_on
 from unisono.physics.exchange import Exchange
@@ -12,6 +13,7 @@ from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
 from unisono.physics.step import Step, Work
 
 BUCKETS_MB = (USUAL_BUCKET_MB, 16.0, 8.0, 4.0, 2.0, 1.0)
+FREE_TOLL = 2.5e-9  # seconds of a processor for each byte that it sends over a fast network
 AS_GOOD = 0.005  # of a step: the larger of two buckets has fewer messages to go wrong
 
 
@@ -97,16 +99,24 @@ def step_in(
 ) -> Step:
     """Return an update of the job as it was in one round, on all machines or on some."""
     work, cluster = work_on(measured, one, on), cluster_of(measured, one.link, on)
-    if exchange.card_bytes:
-        work = _taxed(work, _toll(measured, one, exchange, cluster))
-    return step_on(
+    step = partial(
+        step_on,
         cluster,
-        work,
-        exchange,
-        measured.job.parameters,
+        exchange=exchange,
+        parameters=measured.job.parameters,
         bucket_mb=bucket_mb,
         gradients=measured.job.gradients,
     )
+    if not exchange.card_bytes or not one.toll:
+        return step(work)
+    packed = _taxed(work, _packing(measured, exchange, cluster))
+    free = step(packed)
+    # Only what goes on beside the computing takes of its processor: while a process waits for
+    # an exchange, nobody else wants it.
+    beside = free.hidden / (free.hidden + free.exposed) if free.hidden > 0 else 0.0
+    toll = beside * one.toll * exchange.card_bytes / exchange.every
+    toll += min(one.toll, FREE_TOLL) * exchange.inside_bytes
+    return step(_taxed(packed, toll))
 
 
 def work_on(measured: Measured, one: Round, on: Sequence[int] = ()) -> Work:
@@ -128,17 +138,15 @@ def shares_on(measured: Measured, on: Sequence[int] = ()) -> float:
     return len(measured.processes) / sum(map(len, measured.members_on(on)))
 
 
-def _toll(measured: Measured, one: Round, exchange: Exchange, cluster: Cluster) -> float:
-    """Return the seconds an update takes of the processor for its exchange, if it computes."""
-    if not one.toll:
-        return 0.0
+def _packing(measured: Measured, exchange: Exchange, cluster: Cluster) -> float:
+    """Return the seconds an update takes of the processor to make its exchange smaller."""
     packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
     # One is unpacked right away, to see what rounding dropped.
     each = packing.pack + (cluster.parties + 1) * packing.unpack if packing else 0.0
     each += measured.outer_seconds if exchange.behind else 0.0
-    whole = one.toll * exchange.card_bytes + each * measured.job.parameters
+    whole = each * measured.job.parameters
     whole += measured.narrowing_seconds if exchange.narrow else 0.0
-    return whole / exchange.every + one.toll * exchange.inside_bytes
+    return whole / exchange.every
 
 
 def _taxed(work: Work, seconds: float) -> Work:

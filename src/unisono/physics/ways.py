@@ -16,13 +16,12 @@ from unisono.physics.cluster import (
 from unisono.physics.exchange import Exchange
 from unisono.physics.link import Link
 from unisono.physics.measured import Job, Measured
-from unisono.physics.rounds import Round, cluster_of, middle_of, work_on
+from unisono.physics.rounds import FREE_TOLL, Round, cluster_of, middle_of, work_on
 from unisono.physics.step import Work
 from unisono.physics.way import AUTO, Way, way_of
 
 # As `sync.strategy` calls them:
 NOT_OVERLAPPED, RARE, NARROW = "all_reduce", "diloco", "powersgd"
-FREE_TOLL = 2.5e-9  # seconds of a processor for each byte that it sends over a fast network
 WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
 
 
