@@ -97,7 +97,7 @@ class PackedSum(NeverApart):
         self._late: dict[Tensor, Tensor] = {}
         self._messenger, self._scale = Messenger(lines.parties, bits, lines.between), 1.0
         self._left_overs, self._lines = LeftOvers(weights), lines
-        self._beside = Beside(device) if lines.inside is not None else None
+        self._beside = Beside(device)
         self._rooms: dict[int, Tensor] = {}
 
     def begin(self, step: int, scale: float) -> None:
@@ -132,10 +132,9 @@ class PackedSum(NeverApart):
         """Return the sum to come of `bucket` over all processes."""
         gradient, number = bucket.buffer(), bucket.index()
         count, wanted = gradient.numel(), self._wanted(gradient, number, bucket.parameters())
-        if self._beside is not None:
+        if self._lines.inside is not None:
             return self._beside.do(partial(self._in_turn, number, wanted, count))
-        underway = self._underway(number, wanted)
-        return underway.work.get_future().then(partial(_arrived, underway, count))
+        return self._beside.do(partial(_arrived, self._underway(number, wanted), count))
 
     def _wanted(self, gradient: Tensor, number: int, weights: Sequence[Tensor]) -> Tensor:
         """Return the gradient with what was left over, filled up to whole blocks."""
@@ -172,10 +171,8 @@ class PackedSum(NeverApart):
         return underway
 
 
-def _arrived(underway: Underway, count: int, future: torch.futures.Future[object]) -> Tensor:
-    """Return the sum of the first `count` numbers, or raise what happened on their way."""
-    future.value()  # what did not arrive would be taken for a gradient otherwise
-    return underway.sum()[:count]
+def _arrived(underway: Underway, count: int) -> Tensor:
+    return underway.total()[:count]
 
 
 def left_overs_in(kept: Kept) -> dict[str, Tensor]:

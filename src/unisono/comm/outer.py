@@ -144,11 +144,11 @@ class Outer:
         self._sent = _Sent(fragment, here, underway)
 
     def _land(self) -> None:
-        if self._sent is None:
+        sent, self._sent = self._sent, None  # what has arrived cannot be waited for again
+        if sent is None:
             return
-        fragment, here = self._sent.fragment, self._sent.here
-        pull = self._pull(fragment, self._arrived(self._sent).div_(self._lines.size))
-        self._sent = None
+        fragment, here = sent.fragment, sent.here
+        pull = self._pull(fragment, self._arrived(sent).div_(self._lines.size))
         if self._settings.outer_rate != 1.0:
             pull *= self._settings.outer_rate
         fragment.anchor -= pull

@@ -1,4 +1,11 @@
-"""Packed numbers of all processes, added up in order of rank: all come to the same bits."""
+"""Packed numbers of all processes, added up in order of rank: all come to the same bits.
+
+gloo sends nothing before the receiver has said that it is ready, and says so over the same
+connection, behind whatever is being sent on it. In its all-gather a process begins by sending:
+whoever comes second hears of the other's readiness when half of its message has passed, so
+that for half of the time only one direction is in use. So here each process first says that it
+is ready, and then sends.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,18 +30,15 @@ def sum_of_rows(rows: Sequence[Tensor], bits: Bits) -> Tensor:
 class Underway:
     """A sum that is being made."""
 
-    work: dist.Work
+    works: Sequence[dist.Work]
     rows: Sequence[Tensor]
     bits: Bits
 
-    def sum(self) -> Tensor:
-        """Return the sum of what has arrived."""
-        return sum_of_rows(self.rows, self.bits)
-
     def total(self) -> Tensor:
-        """Wait for the sum, and return it."""
-        self.work.wait()
-        return self.sum()
+        """Wait for the sum, and return it; or raise what happened on its way."""
+        for work in self.works:
+            work.wait()
+        return sum_of_rows(self.rows, self.bits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +57,18 @@ class Messenger:
         message = pack(values, self.bits)
         add_unpacked(values, message, self.bits, sign=-1)
         rows = [torch.empty_like(message) for _ in range(self.size)]
-        work = dist.all_gather(rows, message, group=self.group, async_op=True)
-        return Underway(work, rows, self.bits), values
+        return Underway(self._exchange(rows, message), rows, self.bits), values
+
+    def _exchange(self, rows: list[Tensor], message: Tensor) -> list[dist.Work]:
+        """Let `rows` become the messages of all, in order of rank."""
+        if message.is_cuda:  # NCCL has no turns to take
+            return [dist.all_gather(rows, message, group=self.group, async_op=True)]
+        mine = dist.get_rank(self.group)
+        rows[mine] = message
+        others = [rank for rank in range(self.size) if rank != mine]
+        receiving = [dist.irecv(rows[r], group=self.group, group_src=r) for r in others]
+        sending = [dist.isend(message, group=self.group, group_dst=r) for r in others]
+        return [work for work in (*receiving, *sending) if work is not None]
 
 
 def packed_sum(lines: Lines, numbers: Tensor, bits: Bits) -> Tensor:
