@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from support.exchanges import SMALL_BUCKETS, batch_of, exact_gradients, loss_of, new_model
-from unisono.comm.diloco import Diloco
+from unisono.comm.diloco import Diloco, usual_rate
 from unisono.comm.memory import collect, deal
 from unisono.comm.solo import Solo
 from unisono.errors import ConfigError
@@ -79,7 +79,12 @@ def rates(comm):
 @pytest.mark.ranks
 @pytest.mark.parametrize("ranks", [2, 3], indirect=True)
 def test_only_updates_of_ones_own_take_another_rate(ranks):
-    assert ranks.run(rates) == [[1.0, ranks.size**0.5, 1.0]] * ranks.size
+    assert ranks.run(rates) == [[1.0, float(ranks.size), 1.0]] * ranks.size
+
+
+@pytest.mark.parametrize(("machines", "rate"), [(2, 2.0), (4, 4.0), (9, 6.0)])
+def test_the_usual_rate_grows_more_slowly_where_it_was_not_tried(machines, rate):
+    assert usual_rate(machines) == pytest.approx(rate)
 
 
 def by_brute_force(comm, momentum, rate, local_steps=3):

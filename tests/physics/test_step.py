@@ -109,7 +109,7 @@ def test_the_rare_exchange_is_the_least_rare_that_hides():
     seconds = cluster.link.seconds(exchange.card_bytes) / BUSY
     assert (exchange.every - 1) * WORK.seconds < seconds <= exchange.every * WORK.seconds
     assert step_on(cluster, WORK, exchange, 80_000_000).exposed == 0
-    slower = rare_exchange(80_000_000, Cluster(2, 1, Link(2.75e5)), WORK)
+    slower = rare_exchange(80_000_000, Cluster(2, 1, Link(2.265e5)), WORK)
     assert slower.every == 68  # 67 would do, but fragments would be at unequal distances
     nearly_none = rare_exchange(80_000_000, Cluster(2, 1, Link(1e3)), WORK)
     assert nearly_none.every == MOST_LOCAL_STEPS

@@ -14,7 +14,7 @@ from unisono.physics.step import Inside, Step, Work, step_of
 
 INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
 # A link that a rare exchange keeps busy all the time is late as soon as anything else is sent.
-BUSY = 0.7
+BUSY = 0.85
 MOST_FRAGMENTS = 64
 # Of more updates on one's own a small model is the worse for it, however slow the link.
 MOST_LOCAL_STEPS = 100
