@@ -1,6 +1,6 @@
 """Does `unisono check` foretell what a step takes?
 
-    python benchmarks/check.py [--config configs/demo.toml] [--only 3] [--seconds 12]
+    python benchmarks/check.py [--config configs/demo.toml] [--only 3] [--seconds 20]
 
 Each of 24 cases is a laboratory: a link, a model, a batch, workers on each node, a way to
 exchange. It is checked for some seconds and then trained on for about ten, and then one node
@@ -99,7 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", default="configs/demo.toml")
     parser.add_argument("--only", type=int, default=0, help="how many cases")
-    parser.add_argument("--seconds", type=float, default=12)
+    parser.add_argument("--seconds", type=float, default=20)
     options = parser.parse_args()
     print(machine())
     names = ("link", "case", "foretold", "90 % within", "truth", "error", "link", "one node")

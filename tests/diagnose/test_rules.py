@@ -192,6 +192,18 @@ def test_noisy_healthy_runs_raise_no_alarm():
         assert ids(healthy_run(config=config, ranks={0: made})) == []
 
 
+def late_data(rank, n):
+    return {"data": 0.4 if rank else 0.0, "backward": 0.1, "exchange": 0.02 if rank else 0.42}
+
+
+def test_one_process_that_waits_for_its_data_is_told_of_once():
+    run = team(late_data, ["a", "b"])
+    assert ids(run) == ["straggler"]
+    assert "its data came late" in diagnose(run, now()).findings[0].summary
+    everybody = team(lambda rank, n: {**late_data(1, n), "exchange": 0.05}, ["a", "b"])
+    assert "input_bound" in ids(everybody)
+
+
 def test_gradients_clipped_now_and_then_are_fine():
     assert ids(clipped(0.9)) == []
 

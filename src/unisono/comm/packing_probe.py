@@ -9,31 +9,41 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from unisono.comm.packing import BLOCK, Bits, pack, unpack
+from unisono.comm.packing import BLOCK, Bits, add_unpacked, pack
 from unisono.comm.protocol import Comm
 from unisono.physics.measured import Packing
 
-NUMBERS = 1024 * BLOCK * 4
+NUMBERS = 4096 * BLOCK * 4  # more than a processor keeps near it, as of a model
 REPEATS = 5
 LONG_ENOUGH = 0.5  # seconds: what takes longer is not repeated
 WAYS: tuple[Bits, ...] = (16, 8, 4)
 
 
-def packing_costs(comm: Comm) -> list[Packing]:
-    """Return what each number costs, on the slowest process; nothing where a GPU does it."""
-    if not comm.world.device.startswith("cpu"):
-        return []
-    numbers = torch.randn(NUMBERS)
-    costs = []
-    for bits in WAYS:
-        message = pack(numbers, bits)
-        mine = [
-            median(_seconds(pack, numbers, bits) for _ in range(REPEATS)),
-            median(_seconds(unpack, message, bits) for _ in range(REPEATS)),
-        ]
-        packing, unpacking = map(max, zip(*comm.gather(mine), strict=True))
-        costs.append(Packing(bits, packing / NUMBERS, unpacking / NUMBERS))
-    return costs
+class PackingProbe:
+    """Packs between updates: what they left in the processor's caches is not what it needs."""
+
+    def __init__(self, comm: Comm) -> None:
+        self._comm, self._mine = comm, {bits: (list[float](), list[float]()) for bits in WAYS}
+        self._needed = comm.world.size > 1 and comm.world.device.startswith("cpu")
+        self._rooms = [torch.randn(NUMBERS) for _ in range(3 * self._needed)]
+
+    def once(self) -> None:
+        """Measure each way once, unless there is nobody to send to or a GPU does it."""
+        if not self._needed:
+            return
+        gradient, left, wanted = self._rooms
+        for bits, (sending, adding) in self._mine.items():
+            sending.append(_sending_seconds(gradient, left, wanted, bits))
+            adding.append(_adding_seconds(wanted, pack(gradient, bits), bits))
+
+    def costs(self) -> list[Packing]:
+        """Return what each number costs, on the slowest process; nothing where it is free."""
+        costs = []
+        for bits, seconds in self._mine.items() if self._needed else ():
+            rows = self._comm.gather([median(some) for some in seconds])
+            packing, unpacking = map(max, zip(*rows, strict=True))
+            costs.append(Packing(bits, packing / NUMBERS, unpacking / NUMBERS))
+        return costs
 
 
 def outer_cost(comm: Comm) -> float:
@@ -88,7 +98,16 @@ def _outer_seconds(anchor: Tensor, now: Tensor, mean: Tensor) -> float:
     return time.perf_counter() - began
 
 
-def _seconds(function: Callable[[Tensor, Bits], Tensor], numbers: Tensor, bits: Bits) -> float:
+def _sending_seconds(gradient: Tensor, left: Tensor, wanted: Tensor, bits: Bits) -> float:
+    """Do what `PackedSum` does with each number once, however many processes there are."""
     began = time.perf_counter()
-    function(numbers, bits)
+    torch.add(gradient, left, out=wanted)
+    add_unpacked(wanted, pack(wanted, bits), bits, sign=-1)
+    gradient.copy_(wanted)  # as DDP takes the sum for the gradient
+    return time.perf_counter() - began
+
+
+def _adding_seconds(total: Tensor, message: Tensor, bits: Bits) -> float:
+    began = time.perf_counter()
+    add_unpacked(total, message, bits)
     return time.perf_counter() - began

@@ -33,7 +33,11 @@ class Sum(msgspec.Struct, frozen=True):
 
 
 class Packing(msgspec.Struct, frozen=True):
-    """Seconds a processor takes to pack a number into `bits` bits, and to unpack it."""
+    """Seconds a processor takes for a number in `bits` bits.
+
+    `pack` is to make a message of it and to see what that drops, `unpack` to add one
+    process's to the sum.
+    """
 
     bits: int
     pack: float

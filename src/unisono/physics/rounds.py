@@ -141,8 +141,7 @@ def shares_on(measured: Measured, on: Sequence[int] = ()) -> float:
 def _packing(measured: Measured, exchange: Exchange, cluster: Cluster) -> float:
     """Return the seconds an update takes of the processor to make its exchange smaller."""
     packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
-    # One is unpacked right away, to see what rounding dropped.
-    each = packing.pack + (cluster.parties + 1) * packing.unpack if packing else 0.0
+    each = packing.pack + cluster.parties * packing.unpack if packing else 0.0
     each += measured.outer_seconds if exchange.behind else 0.0
     whole = each * measured.job.parameters
     whole += measured.narrowing_seconds if exchange.narrow else 0.0

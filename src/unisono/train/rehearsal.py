@@ -16,7 +16,7 @@ import msgspec
 
 from unisono.comm.ddp import Ddp
 from unisono.comm.link_probe import latency, one_way_rates, sum_of, sustained
-from unisono.comm.packing_probe import narrowing_cost, outer_cost, packing_costs
+from unisono.comm.packing_probe import PackingProbe, narrowing_cost, outer_cost
 from unisono.comm.protocol import Comm, Strategy, World
 from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell, say_nothing
@@ -49,7 +49,7 @@ WARM_UPS = 2
 LATE_SECONDS, FEWEST_IF_LATE = 15.0, 2
 REST_SECONDS = 5.0  # for what comes after them, besides a pass or two through the model
 PASSES = 3
-SUM_SECONDS = 0.8
+SUM_SECONDS = 0.5
 FIRST_SUM_BYTES = 1 << 20
 PAIRS_SHARE = 0.25  # of the time, for the rates between pairs of machines
 STREAM_SHARE = 0.15  # of the time, for a steady stream that shows whether a rate lasts
@@ -132,13 +132,13 @@ def _measure(
     each = worst(comm, all_fit(comm, settings, trial.first_update))
     tell("measuring the network, then computing and network in turns")
     network = _network(comm, seconds)
-    packings = packing_costs(comm) if several else []
+    packing = PackingProbe(comm)
     outer = outer_cost(comm) if several else 0.0
     narrowing = _narrowing(comm, model, settings.sync.low_rank) if whole else 0.0
     rest = REST_SECONDS + each if whole else 0.0
     passes = _passes(deadline, each, rest) if several else 0
     gradients = _gradients(session, trial, model, passes) if passes else []
-    turns = _turns(comm, trial, deadline, rest, _sizes(model, network.pairs))
+    turns = _turns(comm, trial, packing, deadline, rest, _sizes(model, network.pairs))
     beside = Beside()
     if whole:
         tell("measuring an evaluation, a checkpoint and the data")
@@ -150,7 +150,7 @@ def _measure(
         pairs=tuple(network.pairs),
         pulses=tuple(network.pulses),
         latency=network.ping,
-        packings=tuple(packings),
+        packings=tuple(packing.costs()),
         outer_seconds=outer,
         narrowing_seconds=narrowing,
         loader_seconds=beside.loader,
@@ -219,9 +219,14 @@ def _sizes(model: TransformerModel, pairs: Sequence[OneWay]) -> tuple[int, int]:
 
 
 def _turns(
-    comm: Comm, trial: Trial, deadline: Deadline, rest: float, sizes: tuple[int, int]
+    comm: Comm,
+    trial: Trial,
+    packing: PackingProbe,
+    deadline: Deadline,
+    rest: float,
+    sizes: tuple[int, int],
 ) -> tuple[list[Update], list[Sum]]:
-    """Compute and exchange in turns until it is time; return both, round by round.
+    """Compute, exchange and pack in turns until it is time; return the first two by round.
 
     There are always two. No other begins that would leave less than `rest` seconds.
     """
@@ -230,6 +235,7 @@ def _turns(
     for number in range(10_000):
         began = time.perf_counter()
         updates.append(trial.round())
+        packing.once()
         sums.append(sum_of(comm, size // FLOAT))
         slowest = worst(comm, sums[-1].seconds)
         size = int(min(most, max(FLOAT, size * SUM_SECONDS / max(slowest, 1e-6))))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from unisono.diagnose.case import Case
+from unisono.diagnose.lateness import lateness_of
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import percent
 from unisono.units import duration
@@ -22,7 +23,7 @@ class InputBound:
         if len(rows) < self.fewest or total <= 0:
             return ()
         share = sum(row.parts["data"] for row in rows) / total
-        if share <= self.share:
+        if share <= self.share or _is_of_one(case):
             return ()
         wait = median(row.parts["data"] for row in rows)
         return (
@@ -38,6 +39,12 @@ class InputBound:
                 "prepares batches.",
             ),
         )
+
+
+def _is_of_one(case: Case) -> bool:
+    """Whether it is one late process that waits for its data: `straggler` tells of it."""
+    late = lateness_of(case) if case.bottleneck.cause == "straggler" else None
+    return late is not None and late.kind == "input"
 
 
 def _disks(case: Case) -> list[str]:
