@@ -76,3 +76,10 @@ def test_the_page_of_two_machines_ends_with_the_stop_sign_and_advice():
     assert "network: 96 Mbit/s from node0 to node1; 88 Mbit/s from" in page_of(
         forecast(measured)
     )
+
+
+def test_updates_that_powersgd_makes_exactly_are_told():
+    job = msgspec.structs.replace(JOB, warmup_steps=300)
+    late = forecast(msgspec.structs.replace(two(), job=job))
+    assert "powersgd makes the first 300 updates as ddp does" in page_of(late)
+    assert "powersgd makes" not in page_of(forecast(two()))

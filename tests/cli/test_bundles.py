@@ -29,7 +29,13 @@ def bundle(tmp_path_factory):
         decoding=Decoding(beam=1, max_ratio=1.0, max_extra=1),
         max_pieces=10,
         step=1,
-        scores={},
+        scores={
+            "valid_loss": 2.5,
+            "test_bleu": 31.5,
+            "test_bleu_low": 30,
+            "test_bleu_high": 33,
+        },
+        bleu_signature="nrefs:1|tok:13a",
     )
     return path
 
@@ -70,3 +76,12 @@ def test_show_names_both_vocabularies_and_how_text_is_written(bundle):
     assert "lower case" in shown.output
     weights = sum(weight.numel() for weight in open_bundle(bundle).model().parameters())
     assert f"{weights:,}" in shown.output
+
+
+def test_show_tells_bleu_with_its_interval_and_signature(bundle):
+    lines = CliRunner().invoke(unisono, ["show", str(bundle)]).output.splitlines()
+    assert next(line for line in lines if line.startswith("valid loss")).endswith(" 2.5000")
+    (told,) = (line for line in lines if "bleu" in line)
+    assert told.split(maxsplit=2)[2] == (
+        "31.50 (30.00 to 33.00, 95 % interval)  nrefs:1|tok:13a"
+    )

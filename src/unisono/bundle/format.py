@@ -26,7 +26,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """What the model is: `bundle.json`. Fields that a reader does not know are skipped.
 
     `source_vocabulary` is 0 if source and target share `vocabulary`. `tags` are symbols that
-    lines to be translated may begin with.
+    lines to be translated may begin with. `bleu_signature` says how BLEU among the `scores` was
+    computed, if it is there.
     """
 
     format: int = FORMAT
@@ -44,6 +45,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     decoding: Decoding
     step: Annotated[int, msgspec.Meta(ge=0)]
     scores: dict[str, float] = {}
+    bleu_signature: str = ""
 
     @property
     def joint(self) -> bool:

@@ -35,6 +35,7 @@ def write_bundle(
     max_pieces: int,
     step: int,
     scores: Mapping[str, float],
+    bleu_signature: str = "",
 ) -> Description:
     """Write the bundle of `model` to `path`, in place of a bundle that may be there.
 
@@ -58,6 +59,7 @@ def write_bundle(
         decoding=decoding,
         step=step,
         scores=dict(scores),
+        bleu_signature=bleu_signature,
     )
     new = path.with_name(f"{path.name}.new")
     shutil.rmtree(new, ignore_errors=True)

@@ -128,6 +128,12 @@ def _table(found: Forecast) -> list[str]:
             "waiting, hours and speed are those of the whole run: machines that go apart come "
             "together before every evaluation and checkpoint"
         )
+    first = min(found.measured.job.warmup_steps, found.measured.job.updates)
+    if first and any(way.exchange.narrow for way in found.ways):
+        lines.append(
+            f"powersgd makes the first {first:,} updates as ddp does; its step is one of those "
+            "after them"
+        )
     if not found.measured.job.updates:
         lines.append("hours: unknown, since nothing limits the number of updates")
     return lines

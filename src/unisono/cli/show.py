@@ -117,8 +117,21 @@ def _bundle_facts(path: Path) -> Iterator[tuple[str, str]]:
     options = {"plain quotes": about.plain_quotes, "lower case": about.lowercase}
     if chosen := [name for name, on in options.items() if on]:
         yield "text", f"is translated in {' and '.join(chosen)}"
-    for name, value in about.scores.items():
-        yield name.replace("_", " "), f"{value:.4f}"
+    yield from _scores(about)
+
+
+def _scores(about: Description) -> Iterator[tuple[str, str]]:
+    scores = about.scores
+    for name, value in scores.items():
+        if name.endswith(("_low", "_high")):
+            continue
+        text = f"{value:.4f}"
+        if name.endswith("bleu"):
+            low, high = (scores.get(f"{name}_{end}", -1.0) for end in ("low", "high"))
+            within = f" ({low:.2f} to {high:.2f}, 95 % interval)" if low >= 0 else ""
+            signature = about.bleu_signature or "signature not recorded"
+            text = f"{value:.2f}{within}  {signature}"
+        yield name.replace("_", " "), text
 
 
 def _plain(value: object) -> str:

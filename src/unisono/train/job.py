@@ -190,6 +190,7 @@ def _write_bundle(
         scores["valid_bleu"] = best.best_bleu
     if tested is not None:
         scores["test_bleu"] = tested.bleu
+        scores |= {"test_bleu_low": tested.bleu_low, "test_bleu_high": tested.bleu_high}
     settings = session.settings
     write_bundle(
         RunDirectory(Path(settings.run)).bundle,
@@ -202,6 +203,7 @@ def _write_bundle(
         max_pieces=settings.corpus.max_pieces,
         step=best.step,
         scores=scores,
+        bleu_signature=tested.bleu_signature if tested is not None else "",
     )
 
 
