@@ -128,7 +128,7 @@ def test_the_page_says_what_depends_on_the_assumed_rate():
     common = [*FIELD, "--precision", "fp16", "--nodes", "2"]
     assert "if devices computed 20% slower: 4-bit for 2 machines" in said(*common)
     two = told_by(*common)[2]
-    assert (two["advised"], two["advised_if_slower"]) == ("diloco, every 2", "4-bit")
+    assert (two["advised"], two["advised_if_slower"]) == ("diloco, every 1", "4-bit")
     firm = said(*common, "--link", "100gbit")
     assert "20% slower or faster would change no advice and no warning" in firm
 
