@@ -16,8 +16,8 @@ UNISONO = [sys.executable, "-m", "unisono"]
 WARM_UP_STEPS = 3
 CARRIED = 0.955  # of a shaped rate, without headers
 # What TCP hands down at once, up to 64 KiB, a network card cuts into packets. A laboratory has
-# none: where its limit lets less through at once, the processor cuts, which takes 5 % of a step
-# over such links. Slower ones would carry too much of a second at once.
+# none: where its limit lets less through at once, the processor cuts, for about 5 % of a
+# step over such links. Slower ones would carry too much of a second at once.
 UNCUT, FASTER_THAN = "70kb", 20e6
 
 

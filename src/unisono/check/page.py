@@ -129,7 +129,9 @@ def _table(found: Forecast) -> list[str]:
             "together before every evaluation and checkpoint"
         )
     first = min(found.measured.job.warmup_steps, found.measured.job.updates)
-    if first and any(way.exchange.narrow for way in found.ways):
+    # Where it is configured, a note says more.
+    others = [way for way in found.ways if way is not found.chosen]
+    if first and any(way.exchange.narrow for way in others):
         lines.append(
             f"powersgd makes the first {first:,} updates as ddp does; its step is one of those "
             "after them"
