@@ -3,11 +3,11 @@
     python benchmarks/agreeing.py [--ways "compressed bits=4" "diloco bits=4 local_steps=8"]
                                   [--steps 1200] [--seeds 1,2,3]
 
-Multi30k with the recipe of examples/multi30k, made shorter: two nodes of a laboratory train
-with the exact exchange and with each way, which is a strategy and settings of `[sync]`, from
-the same seeds. Printed for each: the validation loss at the end over that of the exact
-exchange, and BLEU on test_2016_flickr with the paired bootstrap over the translations of all
-seeds. The corpus has to be prepared: `unisono prepare examples/multi30k/train.toml`.
+Multi30k with the recipe of examples/multi30k, all its lengths made shorter: two nodes of a
+laboratory train with the exact exchange and with each way, which is a strategy and settings of
+`[sync]`, from the same seeds. Printed for each: the validation loss at the end over that of the
+exact exchange, and BLEU on test_2016_flickr with the paired bootstrap over the translations of
+all seeds. The corpus has to be prepared: `unisono prepare examples/multi30k/train.toml`.
 
 The losses along the way are printed as well, so that with the seconds of a step over some link
 (benchmarks/network.py) one can tell when a way reaches what the exact one has at its end.
@@ -33,6 +33,7 @@ TEXT = Path("data/multi30k-en-de")
 TEST = "test_2016_flickr"
 EXACT = "ddp"
 VALIDATIONS = 6
+AVERAGED = 0.18  # of a run is what its moving average looks back on, as in the whole recipe
 WAYS = ("compressed bits=8", "compressed bits=4", "diloco bits=4 local_steps=10")
 
 
@@ -84,6 +85,7 @@ def trained(way: str, seed: int, steps: int) -> Run:
             f"train.max_steps={steps}",
             f"schedule.total_steps={steps}",
             f"schedule.warmup_steps={steps // 10}",
+            f"train.average={1 - 1 / (AVERAGED * steps):.5f}",
             f"validation.every_steps={every}",
             f"checkpoint.every_steps={every}",
             "validation.bleu=false",

@@ -68,6 +68,24 @@ def test_the_faster_of_two_machines_is_the_one_to_keep():
     assert "Train on quick alone" in found.advice or "train on quick alone" in found.advice
 
 
+def test_a_machine_with_a_smaller_share_would_have_the_whole_update_too():
+    def parts(rank, n):
+        mine = 0.6 if rank else 0.2  # as slow as each other: rank 1 has three quarters
+        return {
+            "forward": mine / 2,
+            "backward": mine / 2,
+            "optimizer": 0.05,
+            "exchange": 0.6 - mine,
+            "own_positions": 3000 if rank else 1000,
+        }
+
+    run = team(parts, ["a", "b"], seconds=0.7)
+    alone = one_machine(case_of(run))
+    assert alone.share in (0.25, 0.75)
+    assert alone.seconds == pytest.approx(0.8 + 0.05 + 0.05)
+    assert findings(run) == []
+
+
 def test_a_machine_that_hardly_helps_is_said_to():
     (found,) = findings(cluster(["a", "b"], compute=0.5, exchange=0.4))
     assert "hardly faster than one: 1.10 times" in found.summary

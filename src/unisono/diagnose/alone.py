@@ -26,12 +26,14 @@ EACH_UPDATE = ("optimizer", "recording", "other")
 class Alone:
     """The fastest machine of a run with all the tokens of an update.
 
-    `seconds` is what an update would take there, `together` what it takes on all `machines`.
+    `share` is what it computes of one, in `share_seconds`. `seconds` is what an update would
+    take there, `together` what it takes on all `machines`.
     """
 
     host: str
     machines: int
     processes: int
+    share: float
     share_seconds: float
     seconds: float
     together: float
@@ -100,7 +102,8 @@ def _alone(
 ) -> Alone:
     here = [start for start in case.run.last_starts if start.host == host]
     mine = [means[start.rank] for start in here]
-    times = case.size / len(here)
+    share = _share(case, [start.rank for start in here])
+    times = 1 / share
     forward, backward, data, copied = (times * _mean(mine, part) for part in PER_TOKEN)
     other = sum(_mean(mine, part) for part in EACH_UPDATE)
     work = Work(forward, backward, other=data + copied + other, tail=_tail(case))
@@ -111,10 +114,19 @@ def _alone(
         host=host,
         machines=len(hosts),
         processes=len(here),
-        share_seconds=(forward + backward) / times,
+        share=share,
+        share_seconds=(forward + backward) * share,
         seconds=step_on(cluster, work, exchange, case.parameters).seconds,
         together=case.ledger.mean_step,
     )
+
+
+def _share(case: Case, ranks: Sequence[int]) -> float:
+    """Return which part of an update these ranks compute: by positions, if all are known."""
+    positions = case.ledger.positions
+    if len(positions) == case.size and all(positions.values()):
+        return sum(positions[rank] for rank in ranks) / sum(positions.values())
+    return len(ranks) / case.size
 
 
 def _mean(means: Sequence[dict[str, float]], part: str) -> float:

@@ -1,6 +1,7 @@
 """A link that was fast at first and then was not: credits for bursts are used up."""
 
 from dataclasses import dataclass
+from statistics import quantiles
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.changes import find_drop
@@ -46,7 +47,8 @@ class BurstCredits:
         step = next((step.step for step in steps if step.time >= moment), steps[-1].step)
         before = [s.seconds for s in steps if s.time < moment]
         after = [s.seconds for s in steps if s.time >= moment]
-        fast, slow = MBIT * change.before, MBIT * change.after
+        speeds = [MBIT * rate for _, rate in rates]
+        fast, slow = _carried(speeds[: change.place]), _carried(speeds[change.place :])
         return Finding(
             id="burst_credits",
             severity="warning",
@@ -80,6 +82,11 @@ def _rates(node: Node, way: Way) -> list[tuple[float, float]]:
         )
         if busy_now - busy_then > 0 and bytes_now > bytes_then
     ]
+
+
+def _carried(speeds: list[float]) -> float:
+    """Return what the link carries: a sender that waits for a core shows less, never more."""
+    return quantiles(speeds, n=4)[2]
 
 
 def _mean(values: list[float]) -> float:

@@ -70,9 +70,10 @@ def _verdict(alone: Alone) -> str:
 
 def _evidence(case: Case, alone: Alone) -> list[str]:
     shares = case.bottleneck.shares
-    its = "its process" if alone.processes == 1 else f"its {alone.processes} processes"
+    one = alone.processes == 1
+    its = "its process computes" if one else f"its {alone.processes} processes compute"
     return [
-        f"{alone.host}: {its} compute {alone.processes} of {case.size} shares of an update in "
+        f"{alone.host}: {its} {percent(alone.share)} of an update in "
         f"{duration(alone.share_seconds)}",
         f"{percent(shares.network)} of the time went into the exchange, "
         f"{percent(shares.straggler)} into waiting for a late process",
