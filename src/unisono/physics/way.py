@@ -16,7 +16,7 @@ from unisono.physics.step import Step
 
 AUTO = "auto"  # as `sync.strategy` calls it
 # What the physics leaves out, as a share of a step, besides what the rounds differ by: with it
-# 21 of the 24 cases of benchmarks/check.py were within the interval.
+# 21 of the 24 cases of benchmarks/check.py are within the interval.
 LEFT_OUT = 0.08
 NINETY = 1.645  # standard deviations that hold 90 % of a normal distribution
 SIGMA = 1.4826  # of a normal distribution, in median deviations
