@@ -1,5 +1,7 @@
 """Where the time went, against runs whose truth is known."""
 
+from functools import partial
+
 import msgspec
 import pytest
 
@@ -79,11 +81,11 @@ def test_ranks_that_take_turns_have_no_culprit():
     assert bottleneck.without_it_seconds_per_step == pytest.approx(0.85)
 
 
-def slow_machine(rank, n):
-    """Ranks 2 and 3 compute for 0.4 s longer, and take turns in being last."""
+def slow_machine(rank, n, turns=2):
+    """Ranks 2 and 3 compute for 0.4 s longer; in one of so many turns rank 2 is last."""
     if rank < 2:
         return {"forward": 0.1, "backward": 0.2, "exchange": 0.45}
-    last = n % 2 == rank - 2
+    last = (n % turns == 0) == (rank == 2)
     return {
         "forward": 0.1,
         "backward": 0.6 if last else 0.58,
@@ -91,8 +93,9 @@ def slow_machine(rank, n):
     }
 
 
-def test_a_slow_machine_is_named_even_if_its_ranks_take_turns():
-    run = team(slow_machine, ["a", "a", "b", "b"])
+@pytest.mark.parametrize("turns", [2, 4, 1000])
+def test_a_slow_machine_is_named_whoever_of_its_ranks_is_last(turns):
+    run = team(partial(slow_machine, turns=turns), ["a", "a", "b", "b"])
     bottleneck = found(run)
     assert bottleneck.cause == "straggler"
     assert bottleneck.culprit in (2, 3)
@@ -104,6 +107,17 @@ def test_a_slow_machine_is_named_even_if_its_ranks_take_turns():
     assert "100 % was for the processes on b" in " ".join(finding.evidence)
     # The same on one machine has no culprit: its ranks do take turns.
     assert found(team(slow_machine, ["a"] * 4)).culprit is None
+
+
+def test_a_rank_whose_mates_are_quick_is_named_by_itself():
+    def parts(rank, n):
+        late = rank == 3
+        return {"forward": 0.5 if late else 0.1, "exchange": 0.05 if late else 0.45}
+
+    run = team(parts, ["a", "a", "b", "b"])
+    assert found(run).culprit == 3
+    (finding,) = [f for f in diagnose(run, now()).findings if f.id == "straggler"]
+    assert "waiting for rank 3" in finding.summary
 
 
 def test_a_machine_with_most_of_the_processes_is_not_late_for_that():

@@ -8,6 +8,7 @@ from unisono.diagnose.ledger import Ledger, Row
 
 MOST = 0.70  # of all lateness
 TYPICAL = 0.40  # of it, by which the typical process of a slow machine is late
+MATES = 0.50  # of what others wait, below which those on its machine are late with a rank
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,19 @@ def late_of(ledger: Ledger) -> Late | None:
     if total <= 0:
         return None
     latest = max(lateness, key=lambda rank: lateness[rank])
-    if lateness[latest] >= MOST * total:
-        return Late(latest, (latest,))
-    return _late_machine(ledger)
+    alone = Late(latest, (latest,)) if lateness[latest] >= MOST * total else None
+    if alone is None or _mates_are_late(ledger, latest):
+        return _late_machine(ledger) or alone
+    return alone
+
+
+def _mates_are_late(ledger: Ledger, rank: int) -> bool:
+    """Whether all processes on the machine of `rank` are late, and it is last by chance."""
+    host = ledger.hosts.get(rank)
+    mates = tuple(r for r, name in ledger.hosts.items() if name == host and r != rank)
+    rows = [row for row in ledger.latest if row.late_rank == rank] if mates else []
+    waited = sum(_elsewhere(row, (*mates, rank)) for row in rows)
+    return sum(_here(row, mates) for row in rows) < MATES * waited
 
 
 def _late_machine(ledger: Ledger) -> Late | None:
