@@ -11,6 +11,7 @@ from diagnose.made_runs import (
     ended,
     healthy_run,
     now,
+    saved,
     start,
     step,
     team,
@@ -104,6 +105,14 @@ def test_devices_that_wait_are_found_out():
     found = answer(run, "devices")
     assert found.verdict == "waiting"
     assert found.values["waiting_share"] == pytest.approx(0.3, abs=0.01)
+
+
+def test_devices_wait_for_checkpoints_as_well():
+    saves = tuple(saved(n, seconds=10.0) for n in range(20, 201, 20))
+    found = answer(healthy_run(saves=saves), "devices")
+    assert found.verdict == "waiting"
+    assert found.values["waiting_share"] == pytest.approx(0.357, abs=1e-3)
+    assert "Save less often" in found.advice
 
 
 def test_one_process_uses_no_network():

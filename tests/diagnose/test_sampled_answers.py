@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from diagnose.made_runs import healthy_run, now, start, team
+from diagnose.made_runs import BEGAN, healthy_run, now, start, team
 from diagnose.made_samples import (
     HEADERS,
     NEEDED,
@@ -19,10 +19,11 @@ from diagnose.made_samples import (
     uneven,
 )
 from unisono.diagnose.changes import Change, find_drop
-from unisono.diagnose.counted import Counter, counter_of, stretches_of
+from unisono.diagnose.counted import Counter, Stretch, counter_of, stretches_of
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.ledger import keep_ledger
 from unisono.diagnose.sessions import sessions_of
+from unisono.diagnose.traffic import nodes_of
 from unisono.records.machines import MachineLog
 from unisono.records.sampled import Sampled, Traffic
 
@@ -113,6 +114,18 @@ def test_an_interface_with_too_few_bytes_is_not_called_the_carrier():
     run = pair(interfaces=lambda rate: carried(rate / 3))
     found = answer(run, "network")
     assert any("does not carry the whole exchange" in line for line in found.evidence)
+
+
+def test_bytes_lost_where_short_stretches_end_are_not_missed():
+    """Updates of a tenth of a second, ten at a time, and two seconds of a checkpoint."""
+    run = pair(interfaces=lambda rate: carried(0.7 * rate))
+    node = nodes_of(run)[0]
+    assert node.blurred < 0.01
+    assert node.carrier(NEEDED) is None
+    short = tuple(Stretch(BEGAN + 3 * n, BEGAN + 3 * n + 1, 10) for n in range(10))
+    blurred = replace(node, stretches=short, seconds=10.0)
+    assert blurred.blurred == 0.5
+    assert blurred.carrier(NEEDED) == "eth0"
 
 
 def test_loopback_never_carries_what_goes_to_another_machine():

@@ -38,6 +38,17 @@ def remote(script, *options, **further):
             process.kill()
 
 
+@contextmanager
+def open_input():
+    """Standard input that does not end: its end would be an order to stop."""
+    orders, giver = os.pipe()
+    try:
+        yield orders
+    finally:
+        os.close(orders)
+        os.close(giver)
+
+
 def living(processes):
     """Return those that have not ended after a while."""
     return psutil.wait_procs(processes, timeout=60)[1]
@@ -51,8 +62,7 @@ def below(process):
     ("script", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 128 + signal.SIGKILL)]
 )
 def test_the_exit_code_is_that_of_the_command(script, code):
-    orders, giver = os.pipe()  # an input that ended would be an order to stop
-    try:
+    with open_input() as orders:
         done = subprocess.run(
             [*REMOTE, "--", "sh", "-c", f"echo out; echo err >&2; {script}"],
             stdin=orders,
@@ -60,9 +70,6 @@ def test_the_exit_code_is_that_of_the_command(script, code):
             text=True,
             check=False,
         )
-    finally:
-        os.close(orders)
-        os.close(giver)
     assert (done.returncode, done.stdout, done.stderr) == (code, "out\n", "err\n")
 
 
@@ -169,7 +176,7 @@ def test_the_code_says_so_when_a_run_was_stopped_and_saved(tmp_path):
     now = time.time()
     run = write_run(tmp_path / "a", (now + 100, now + 200, "signal"))
     for where, code in ((run, 75), (tmp_path / "none", 4)):
-        done = subprocess.run(
-            [*REMOTE, f"--run={where}", "--", "sh", "-c", "exit 4"], check=False
-        )
+        command = [*REMOTE, f"--run={where}", "--", "sh", "-c", "exit 4"]
+        with open_input() as orders:
+            done = subprocess.run(command, stdin=orders, check=False)
         assert done.returncode == code

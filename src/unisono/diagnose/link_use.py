@@ -8,6 +8,7 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.counted import counter_of
 from unisono.diagnose.exchanged import expected_bytes
 from unisono.diagnose.traffic import Bytes, Node
+from unisono.diagnose.words import percent
 from unisono.records.sampled import Sampled, Traffic
 from unisono.units import amount_of_bytes
 
@@ -62,8 +63,9 @@ class LinkUse:
         way = self.node.main_way
         if way is not None:
             lines.append(
-                f"{self.node.host}: something to send to {way.address} for {way.share:.0%} of "
-                f"the time; there and back takes {1000 * way.rtt:.2f} ms"
+                f"{self.node.host}: something to send to {way.address} for "
+                f"{percent(way.share)} of the time; there and back takes "
+                f"{1000 * way.rtt:.2f} ms"
             )
         return [*lines, *self._troubles()]
 

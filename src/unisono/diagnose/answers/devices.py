@@ -13,6 +13,8 @@ from unisono.diagnose.report import Answer
 from unisono.diagnose.words import count, listing, percent, rounded
 
 CLEARLY_WAITING = 0.25
+WAITS = ("data", "network", "straggler", "checkpoint")
+WORTH_TELLING = 0.05  # of the time
 # A GPU that draws less than this share of its limit, a core that computes for less of the
 # time, and arithmetic at less of a data sheet's rate do not prove that a device is busy.
 BUSY_POWER, BUSY_CORES, BUSY_ARITHMETIC = 0.5, 0.75, 0.15
@@ -40,7 +42,7 @@ def answer_devices(case: Case) -> Answer:
             values={"devices": _devices(case)},
         )
     shares, loads = case.bottleneck.shares, case.loads
-    waiting = shares.data + shares.network + shares.straggler
+    waiting = sum(getattr(shares, name) for name in WAITS)
     proof = _proof(case, loads)
     verdict = _verdict(waiting, proof)
     gpus = [gpu for load in loads for gpu in load.gpus]
@@ -116,9 +118,11 @@ def _summary(case: Case, waiting: float, proof: Proof) -> str:
             f"No: {_names(case)} waited for {percent(waiting)} of the time and computed for "
             f"{percent(shares.compute)}{seen}."
         )
+    scored = shares.evaluation >= WORTH_TELLING
+    further = f", {percent(shares.evaluation)} in validations," if scored else ""
     spent = (
         f"{_names(case)} spent {percent(shares.compute)} of the time in forward, backward and "
-        f"optimizer and waited for {percent(waiting)}"
+        f"optimizer{further} and waited for {percent(waiting)}"
     )
     if proof.busy is None:
         return f"{spent}. Whether they were fully used meanwhile is not known: {proof.words}."
@@ -193,12 +197,11 @@ def _advice(case: Case, waiting: float) -> str:
             "Give the devices more at once (`batching.tokens_per_micro_batch`), and see what "
             "else runs on the machines."
         )
-    waits = {
-        name: getattr(case.bottleneck.shares, name) for name in ("data", "network", "straggler")
-    }
+    waits = {name: getattr(case.bottleneck.shares, name) for name in WAITS}
     return {
         "data": "Speed up reading: a faster disk, or more time for the process that reads.",
         "network": "Exchange less often (larger `batching.tokens_per_update`), or between "
         "fewer processes; between machines, over a faster link.",
         "straggler": "Find out what holds the late process up; see the answer on step time.",
+        "checkpoint": "Save less often (`checkpoint.every_steps`), or to a faster disk.",
     }[max(waits, key=lambda name: waits[name])]

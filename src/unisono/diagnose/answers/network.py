@@ -127,10 +127,11 @@ def _seen(case: Case) -> str:
     use = slowest(link_uses(case))
     if use is None:
         return f"; {NOT_SAMPLED}"
-    needed = amount_of_bytes(expected_bytes(case))
+    expected = expected_bytes(case)
+    of_which = "of which" if use.bytes.more >= expected else "where"
     return (
         f". On {use.node.host}, {use.interface} carried {amount_of_bytes(use.bytes.more)} an "
-        f"update each way, of which the exchange needs {needed}; "
+        f"update each way, {of_which} the exchange needs {amount_of_bytes(expected)}; "
         f"while there was something to send, {use.mbit_per_s:.0f} Mbit/s went through"
     )
 
