@@ -12,6 +12,7 @@ from diagnose.made_runs import (
     ended,
     healthy_run,
     step,
+    validated,
 )
 
 NAN = float("nan")
@@ -22,6 +23,15 @@ NAN = float("nan")
 
 def falling(count, start_at=6.0, rate=0.5):
     return [2.0 + start_at * math.exp(-rate * n) for n in range(count)]
+
+
+def test_the_best_of_two_validations_is_told_though_nothing_follows_from_it():
+    run = healthy_run(validations=(validated(100, 2.5), validated(200, 2.25)))
+    found = answer(run, "overfitting")
+    assert found.verdict == "unknown"
+    assert (found.values["best_step"], found.values["best_loss"]) == (200, 2.25)
+    none = answer(healthy_run(validations=()), "overfitting")
+    assert none.values["best_loss"] is None
 
 
 def test_three_validations_are_too_few():

@@ -128,7 +128,7 @@ def tiles(report: Report, run: RunView) -> list[Tile]:
         Tile(
             "best validation loss",
             "–" if loss is None else f"{loss:.3f}",
-            f"step {learnt['best_step']:,}" if loss is not None else "too few validations",
+            f"step {learnt['best_step']:,}" if loss is not None else "not validated",
         ),
         Tile(
             "best BLEU",

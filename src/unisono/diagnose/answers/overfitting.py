@@ -1,5 +1,7 @@
 """Is it overfitting, and since when?"""
 
+from collections.abc import Sequence
+
 from unisono.diagnose.case import Case
 from unisono.diagnose.curve import is_finite, loss_curve
 from unisono.diagnose.divergence import divergence
@@ -20,7 +22,7 @@ def answer_overfitting(case: Case) -> Answer:
         return _unknown(
             f"It takes at least {FEWEST} validations to see the loss turn; "
             f"this run has {len(curve)}.",
-            {"since_step": None, "validations": len(curve)},
+            {"since_step": None, "validations": len(curve), **_best(curve)},
             advice="Train longer, or validate more often (`validation.every_steps`).",
         )
     turn = turn_of(case, curve)
@@ -43,6 +45,11 @@ def answer_overfitting(case: Case) -> Answer:
             "Look again after the next validation.",
         )
     return _no(case, turn)
+
+
+def _best(curve: Sequence[tuple[int, float]]) -> dict[str, object]:
+    step, loss = min(curve, key=lambda point: point[1], default=(None, None))
+    return {"best_step": step, "best_loss": rounded(loss)}
 
 
 def _values(turn: Turn, since: int | None = None) -> dict[str, object]:
