@@ -129,10 +129,12 @@ def test_a_laboratory_that_is_killed_takes_everything_with_it():
         assert len(machines) >= 8
         networks = {network_of(one.pid) for one in machines}
         assert len(networks) >= 3
+        killed = time.time()
+        assert networks <= networks_in_use(killed)
         process.kill()
         process.communicate(timeout=60)
         assert gone(machines)
-        assert not (networks - {network_of("self")}) & networks_in_use()
+        assert not (networks - {network_of("self")}) & networks_in_use(killed)
 
 
 def at_terminal(*argv):

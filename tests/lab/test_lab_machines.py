@@ -173,8 +173,10 @@ def test_a_laboratory_leaves_nothing_behind():
         until(lambda: job.program is not None)
         network = said(lab, 0, "readlink", "/proc/self/ns/net")
         assert set(os.listdir("/sys/class/net")) == before
+        closed = time.time()
+        assert network in networks_in_use(closed)
     assert job.returncode == -signal.SIGKILL
-    assert network not in networks_in_use()
+    assert network not in networks_in_use(closed)
 
 
 def test_a_step_that_fails_takes_down_what_was_made_so_far():

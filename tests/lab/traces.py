@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 
 import psutil
 
@@ -30,13 +29,16 @@ def network_of(pid):
     return os.readlink(f"/proc/{pid}/ns/net")
 
 
-def networks_in_use():
-    """Return the network namespaces that any process on this machine is in."""
+def networks_in_use(began_before):
+    """Return the network namespaces of all processes that began before a moment.
+
+    A namespace that is gone leaves its number to another, perhaps of a laboratory beside us.
+    """
     found = set()
-    for process in Path("/proc").iterdir():
-        if process.name.isdecimal():
-            try:
-                found.add(network_of(process.name))
-            except OSError:  # it ended while we looked
-                continue
+    for process in psutil.process_iter():
+        try:
+            if process.create_time() < began_before:
+                found.add(network_of(process.pid))
+        except (OSError, psutil.NoSuchProcess):  # it ended while we looked
+            continue
     return found
