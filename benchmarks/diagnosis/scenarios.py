@@ -208,7 +208,7 @@ SCENARIOS: dict[str, Scenario] = {
         "250 pairs, learnt by heart",
         lesson(400, "primer"),
         overfits,
-        # Among so few, sentences find none of their own length: 23 % of the positions.
+        # So few sentences find none of their own length: 23 % of the positions are padding.
         ("padding",),
     ),
     "unfinished": Scenario("stopped too early", lesson(150), is_unfinished),

@@ -53,6 +53,11 @@ def loss_curve(validations: Sequence[Validated]) -> list[tuple[int, float]]:
     return [(e.step, number(e.loss)) for e in validations if is_finite(e.loss)]
 
 
+def lowest(curve: Sequence[tuple[int, float]]) -> tuple[int, float]:
+    """Return step and loss of the best of the validations, of which there is at least one."""
+    return min(curve, key=lambda point: point[1])
+
+
 def bleu_curve(validations: Sequence[Validated]) -> list[tuple[int, float]]:
     """Return step and BLEU of the validations that were scored."""
     return [(event.step, event.bleu) for event in validations if event.bleu >= 0]

@@ -2,7 +2,7 @@
 
 from unisono.diagnose.answers.duration import elapsed
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import loss_curve
+from unisono.diagnose.curve import loss_curve, lowest
 from unisono.diagnose.late import late_of
 from unisono.diagnose.liveness import state
 from unisono.diagnose.scores import best_scored, bleu_words
@@ -31,7 +31,7 @@ def _quality(case: Case) -> str:
     curve = loss_curve(case.run.validations)
     if not curve:
         return "never validated"
-    step, loss = min(curve, key=lambda point: point[1])
+    step, loss = lowest(curve)
     text = f"best validation loss {loss:.3f} at step {step:,}"
     if case.run.tests:
         tested = case.run.tests[-1]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import is_finite, mean_loss, noise_of
+from unisono.diagnose.curve import is_finite, lowest, mean_loss, noise_of
 from unisono.diagnose.paired import Difference, compare_steps
 from unisono.records.events import Validated
 
@@ -48,7 +48,7 @@ class Turn:
 
 def turn_of(case: Case, curve: Sequence[tuple[int, float]]) -> Turn:
     """Find the best validation and measure what came after it."""
-    best_step, best_loss = min(curve, key=lambda point: point[1])
+    best_step, best_loss = lowest(curve)
     later = [(step, loss) for step, loss in curve if step > best_step]
     known = compare_steps(case.run.sentence_losses, [step for step, _ in later], best_step)
     proved = bool(later) and all(step in known for step, _ in later)

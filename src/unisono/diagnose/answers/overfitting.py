@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import is_finite, loss_curve
+from unisono.diagnose.curve import is_finite, loss_curve, lowest
 from unisono.diagnose.divergence import divergence
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
@@ -48,7 +48,7 @@ def answer_overfitting(case: Case) -> Answer:
 
 
 def _best(curve: Sequence[tuple[int, float]]) -> dict[str, object]:
-    step, loss = min(curve, key=lambda point: point[1], default=(None, None))
+    step, loss = lowest(curve) if curve else (None, None)
     return {"best_step": step, "best_loss": rounded(loss)}
 
 

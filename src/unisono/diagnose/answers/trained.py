@@ -5,7 +5,7 @@ from typing import TypeGuard
 
 from unisono.diagnose.breakdown import onset_of
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import loss_curve
+from unisono.diagnose.curve import loss_curve, lowest
 from unisono.diagnose.divergence import divergence
 from unisono.diagnose.progress import FEWEST, FLAT_LOSS, Progress, progress_of
 from unisono.diagnose.questions import reply
@@ -49,7 +49,7 @@ def answer_trained(case: Case) -> Answer:
 
 def _diverged(case: Case, broken: str) -> Answer:
     curve = loss_curve(case.run.validations)
-    best = min(curve, key=lambda point: point[1], default=(0, float("nan")))
+    best = lowest(curve) if curve else (0, float("nan"))
     keep = f"The best weights are those of step {best[0]:,}. " if curve else ""
     onset = onset_of(case)
     story = f" {onset.sentence}" if onset else ""
@@ -208,7 +208,7 @@ def _share(value: float) -> str:
 
 
 def _values(case: Case, progress: Progress, rates: Rates | None) -> dict[str, object]:
-    best = min(loss_curve(case.run.validations), key=lambda point: point[1])
+    best = lowest(loss_curve(case.run.validations))
     expected, chance = progress.forecast, progress.difference
     return {
         "validations": len(case.run.validations),

@@ -1,7 +1,7 @@
 """The headline of an imported run, and the one finding it has: where it comes from."""
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import loss_curve
+from unisono.diagnose.curve import loss_curve, lowest
 from unisono.diagnose.imported.clock import elapsed
 from unisono.diagnose.imported.words import about, last_step, records
 from unisono.diagnose.report import Finding
@@ -43,7 +43,7 @@ def _quality(case: Case) -> str:
     best = f", best BLEU {bleu_words(scored)}" if scored else ""
     if not curve:
         return best.removeprefix(", ") or "no validation on record"
-    step, loss = min(curve, key=lambda point: point[1])
+    step, loss = lowest(curve)
     return f"best validation loss {loss:.3f} at step {step:,}{best}"
 
 
