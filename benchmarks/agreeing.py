@@ -1,13 +1,14 @@
 """What does a cheaper exchange cost in quality, at equal tokens?
 
     python benchmarks/agreeing.py [--ways "compressed bits=4" "diloco bits=4 local_steps=8"]
-                                  [--steps 1200] [--seeds 1,2,3]
+                                  [--steps 500] [--seeds 1,2,3] [--set train.word_rate=8 …]
 
 Multi30k with the recipe of examples/multi30k, all its lengths made shorter: two nodes of a
 laboratory train with the exact exchange and with each way, which is a strategy and settings of
 `[sync]`, from the same seeds. Printed for each: the validation loss at the end over that of the
 exact exchange, and BLEU on test_2016_flickr with the paired bootstrap over the translations of
-all seeds. The corpus has to be prepared: `unisono prepare examples/multi30k/train.toml`.
+all seeds. `--set` changes the recipe of all.
+The corpus has to be prepared: `unisono prepare examples/multi30k/train.toml`.
 
 The losses along the way are printed as well, so that with the seconds of a step over some link
 (benchmarks/network.py) one can tell when a way reaches what the exact one has at its end.
@@ -34,7 +35,7 @@ TEST = "test_2016_flickr"
 EXACT = "ddp"
 VALIDATIONS = 6
 AVERAGED = 0.18  # of a run is what its moving average looks back on, as in the whole recipe
-WAYS = ("compressed bits=8", "compressed bits=4", "diloco bits=4 local_steps=10")
+WAYS = ("compressed bits=4", "diloco bits=4 local_steps=8")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ways", nargs="+", default=WAYS)
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--set", nargs="+", default=[], dest="changes")
     options = parser.parse_args()
     print(machine())
     ways = [EXACT, *options.ways]
@@ -63,18 +65,18 @@ def main() -> None:
     runs: dict[str, list[Run]] = {way: [] for way in ways}
     for seed in seeds:
         for way in ways:
-            runs[way].append(trained(way, seed, options.steps))
+            runs[way].append(trained(way, seed, options.steps, options.changes))
             told = ", ".join(f"{s}: {loss:.4f}" for s, loss in runs[way][-1].losses.items())
             print(f"    seed {seed}, {way}: {told}", file=sys.stderr, flush=True)
-    print(f"{options.steps} updates, seeds {options.seeds}\n")
+    print(f"{options.steps} updates, seeds {options.seeds} {' '.join(options.changes)}\n")
     print("| way | validation loss | over exact | BLEU | against exact | p |")
     print("|---|---|---|---|---|---|")
     for way in ways:
         print(row(way, runs[way], runs[EXACT]), flush=True)
 
 
-def trained(way: str, seed: int, steps: int) -> Run:
-    """Train on two nodes, translate the test set; return both results."""
+def trained(way: str, seed: int, steps: int, asked: list[str]) -> Run:
+    """Train on two nodes with the changes `asked` for, translate the test set."""
     strategy, *settings = way.split()
     with tempfile.TemporaryDirectory() as directory:
         run = Path(directory) / "run"
@@ -93,6 +95,7 @@ def trained(way: str, seed: int, steps: int) -> Run:
             f"sync.strategy={strategy}",
             "sync.warmup_steps=0",
             *(f"sync.{setting}" for setting in settings),
+            *asked,
         ]
         called("lab", "--nodes", "2", "--", "train", CONFIG, *sets(changes))
         source = (TEXT / f"{TEST}.en").read_text("utf-8")

@@ -72,19 +72,21 @@ def rates(comm):
     factors = []
     for step in (1, 2, 3):
         update(replica, comm.world.rank, step)
-        factors.append(replica.memory.rate_factor)
+        factors.append([replica.memory.rate_factor(words=words) for words in (True, False)])
     return factors
 
 
 @pytest.mark.ranks
 @pytest.mark.parametrize("ranks", [2, 3], indirect=True)
-def test_only_updates_of_ones_own_take_another_rate(ranks):
-    assert ranks.run(rates) == [[1.0, float(ranks.size), 1.0]] * ranks.size
+def test_only_words_in_updates_of_ones_own_take_another_rate(ranks):
+    wanted = [[1.0, 1.0], [float(ranks.size), 1.0], [1.0, 1.0]]
+    assert ranks.run(rates) == [wanted] * ranks.size
 
 
 @pytest.mark.parametrize(("machines", "rate"), [(2, 2.0), (4, 4.0), (9, 6.0)])
-def test_the_usual_rate_grows_more_slowly_where_it_was_not_tried(machines, rate):
-    assert usual_rate(machines) == pytest.approx(rate)
+def test_the_usual_rate_of_words_grows_more_slowly_where_it_was_not_tried(machines, rate):
+    assert usual_rate(machines, words=True) == pytest.approx(rate)
+    assert usual_rate(machines, words=False) == 1.0
 
 
 def by_brute_force(comm, momentum, rate, local_steps=3):

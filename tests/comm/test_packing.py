@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from unisono.comm.packing import (
     BLOCK,
     BLOCKS_AT_ONCE,
+    FACTOR_BYTES,
     SMALLEST,
     add_unpacked,
     pack,
@@ -18,7 +19,8 @@ from unisono.comm.packing import (
 from unisono.physics import exchange
 
 # The largest error, as a share of the largest number of the block.
-COARSEST = {32: 0.0, 16: 2**-12, 8: 1 / 254, 4: 1 / 14}
+COARSEST = {32: 0.0, 16: 2**-11, 8: 1 / 254, 4: 1 / 14}
+FACTOR_OFF = 1 + 2**-8  # a factor is rounded itself
 
 
 def there_and_back(values, bits):
@@ -36,7 +38,7 @@ def random_numbers(count, seed=0):
 
 
 @pytest.mark.parametrize("bits", COARSEST)
-@pytest.mark.parametrize("count", [1, 255, 256, 257, 5000, BLOCK * BLOCKS_AT_ONCE + 5])
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 5000, BLOCK * BLOCKS_AT_ONCE + 5])
 def test_every_number_comes_back_within_half_a_step_of_its_block(bits, count):
     values = random_numbers(count)
     off = torch.zeros(padded(count))
@@ -44,7 +46,7 @@ def test_every_number_comes_back_within_half_a_step_of_its_block(bits, count):
     largest = torch.zeros(padded(count))
     largest[:count] = values.abs()
     largest = largest.view(-1, BLOCK).amax(1)
-    assert (off.view(-1, BLOCK).amax(1) <= largest * COARSEST[bits] * (1 + 1e-3)).all()
+    assert (off.view(-1, BLOCK).amax(1) <= largest * COARSEST[bits] * FACTOR_OFF).all()
 
 
 @pytest.mark.parametrize("bits", COARSEST)
@@ -65,8 +67,8 @@ def test_a_message_has_the_length_that_physics_reckons_with(bits):
     message = pack(random_numbers(512), bits)
     assert message.dtype == torch.uint8
     assert message.numel() == packed_bytes(512, bits) == exchange.packed_bytes(512, bits)
-    assert packed_bytes(513, bits) == packed_bytes(768, bits)
-    assert exchange.BLOCK == BLOCK
+    assert packed_bytes(513, bits) == packed_bytes(576, bits)
+    assert (exchange.BLOCK, exchange.SCALE_BITS) == (BLOCK, FACTOR_BYTES * 8)
 
 
 @pytest.mark.parametrize("bits", COARSEST)
@@ -84,7 +86,7 @@ def test_what_can_be_said_exactly_is(bits):
 
 @pytest.mark.parametrize("bits", COARSEST)
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("place", [0, 127, 128, 255, 299])
+@pytest.mark.parametrize("place", [0, 31, 32, 255, 299])
 def test_what_is_not_finite_stays_so_and_its_neighbours_in_other_blocks_are_well(
     bits, odd, place
 ):
@@ -93,8 +95,9 @@ def test_what_is_not_finite_stays_so_and_its_neighbours_in_other_blocks_are_well
     values[place] = odd
     found = there_and_back(values, bits)
     assert not found[place].isfinite()
-    other = slice(256, 300) if place < 256 else slice(0, 256)
-    assert torch.equal(found[other], expected[other])
+    others = torch.ones(300, dtype=torch.bool)
+    others[place // BLOCK * BLOCK : (place // BLOCK + 1) * BLOCK] = False
+    assert torch.equal(found[others], expected[others])
 
 
 @pytest.mark.parametrize("bits", [8, 4])

@@ -5,7 +5,9 @@ import torch
 from torch import nn
 
 from unisono.config.load import resolve
-from unisono.optim.build import build_optimizer
+from unisono.models.settings import TransformerSettings
+from unisono.models.transformer import build_model
+from unisono.optim.build import WORDS, build_optimizer
 from unisono.optim.settings import OPTIMIZERS, Adafactor, Adam, AdamW, Sgd
 from unisono.train.state import optimizer_tensors, restore_optimizer
 
@@ -40,6 +42,17 @@ def test_adam_is_the_adam_of_its_paper():
             m, v = mean[name] / (1 - 0.8**step), square[name] / (1 - 0.9**step)
             by_hand[name] -= 0.01 / step * m / (v.sqrt() + 1e-3)
             torch.testing.assert_close(weight.detach(), by_hand[name])
+
+
+def test_weights_with_a_row_for_each_word_are_a_group_of_their_own():
+    sizes = {"width": 8, "heads": 2, "inner": 8, "encoder_layers": 1, "decoder_layers": 1}
+    for tied, names in ((True, ["shared"]), (False, ["source", "target", "output"])):
+        model = build_model(TransformerSettings(**sizes, tied_embeddings=tied), 16)
+        groups = build_optimizer(AdamW(weight_decay=0.5), model).param_groups
+        words = [weight for group in groups if group[WORDS] for weight in group["params"]]
+        assert {id(w) for w in words} == {id(model.embeddings[name]) for name in names}
+        assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
+        assert {group["weight_decay"] for group in groups if group[WORDS]} == {0.5}
 
 
 def test_decay_is_not_for_norms_and_biases():

@@ -43,9 +43,9 @@ def test_bytes_by_hand():
     assert flat_ring(100, nodes=2, processes=4) == pytest.approx(600)
     assert hierarchical(100, nodes=2) == 400
     assert hierarchical(100, nodes=1) == 0
-    assert packed_bytes(512, bits=8) == 512 + 2 * 4
-    assert packed_bytes(513, bits=4) == 256.5 + 3 * 4
-    assert packed_bytes(100, bits=16) == 200 + 4
+    assert packed_bytes(512, bits=8) == 512 + 8 * 2
+    assert packed_bytes(513, bits=4) == 256.5 + 9 * 2
+    assert packed_bytes(100, bits=16) == 200 + 2 * 2
     assert gathered(100.0, parties=4) == 300
     assert gathered(100.0, parties=1) == 0
 
@@ -109,7 +109,7 @@ def test_the_rare_exchange_is_the_least_rare_that_hides():
     seconds = cluster.link.seconds(exchange.card_bytes) / BUSY
     assert (exchange.every - 1) * WORK.seconds < seconds <= exchange.every * WORK.seconds
     assert step_on(cluster, WORK, exchange, 80_000_000).exposed == 0
-    slower = rare_exchange(80_000_000, Cluster(2, 1, Link(2.265e5)), WORK)
+    slower = rare_exchange(80_000_000, Cluster(2, 1, Link(2.334e5)), WORK)
     assert slower.every == 68  # 67 would do, but fragments would be at unequal distances
     nearly_none = rare_exchange(80_000_000, Cluster(2, 1, Link(1e3)), WORK)
     assert nearly_none.every == MOST_LOCAL_STEPS

@@ -81,16 +81,22 @@ def test_more_bits_are_closer_to_the_exact_run(ranks, corpus_home, tmp_path):
     assert off[16] < off[8] < off[4] < 0.1
 
 
-@pytest.mark.parametrize(("optimizer", "usual"), [("adam", 2.0), ("sgd", 1.0)])
-def test_local_updates_take_a_rate_of_their_own(ranks, corpus_home, tmp_path, optimizer, usual):
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_local_updates_take_a_rate_of_their_own(ranks, corpus_home, tmp_path, optimizer):
     home = link_corpus(corpus_home, tmp_path)
-    for rate in (0.0, usual, 1.2):
+    for rate in (0.0, 1.0, 1.2):
         sync = {**COMMON, **KEEPING["diloco"], "local_rate": rate}
         tables = {"sync": sync, "optimizer": {"name": optimizer}}
         ranks.run(train_in_parts, str(home), f"{rate}", [STEPS], tables)
-    assert_identical(final_state(home / "0.0"), final_state(home / f"{usual}"))
-    one, other = (final_state(home / f"{rate}")["model.safetensors"] for rate in (0.0, 1.2))
-    assert any(value.tobytes() != other[name].tobytes() for name, value in one.items())
+    usual, one, other = (final_state(home / f"{rate}") for rate in (0.0, 1.0, 1.2))
+    if optimizer == "sgd":
+        assert_identical(usual, one)
+    for different in (other,) if optimizer == "sgd" else (one, other):
+        found = different["model.safetensors"]
+        assert any(
+            value.tobytes() != found[name].tobytes()
+            for name, value in usual["model.safetensors"].items()
+        )
     # What is told is the schedule's rate.
     assert (
         len(

@@ -39,7 +39,8 @@ class Diloco:
 
     Updates up to `warmup_steps` and after `last_local_step` (0 is none) are made together.
     Updates that a machine makes by itself take `local_rate` times the usual rate; 0 is what
-    `usual_rate` says. With `waits`, nothing is computed while a fragment is on its way.
+    `usual_rate` says of words and of all other weights. With `waits`, nothing is computed
+    while a fragment is on its way.
     """
 
     exact: ClassVar[bool] = False
@@ -66,15 +67,15 @@ class Diloco:
         return step > self.warmup_steps and not over
 
 
-def usual_rate(machines: int) -> float:
+def usual_rate(machines: int, *, words: bool) -> float:
     """Return how many times the usual rate updates take that machines make by themselves.
 
-    Adam divides a gradient by how much it varies, and one over fewer sentences varies more: the
-    mean of what machines do is shorter than what they would do together, by the square root
-    of their number. As many times as there are machines was better still, with two and with
-    four; what has not been tried grows more slowly.
+    A rare word is met by one machine at a time. Adam moves it as far there as all together
+    would have moved it, whatever the size of the gradient, and the mean over all machines is
+    a share of that. So words go as many times as far as there are machines; beyond four, what
+    has not been tried grows more slowly. Other weights are met by all in every update.
     """
-    return min(float(machines), 2 * sqrt(machines))
+    return min(float(machines), 2 * sqrt(machines)) if words else 1.0
 
 
 def check_company(size: int) -> None:
@@ -128,12 +129,10 @@ class Rounds:
         self._outer: Outer | None = None
         self.local = False
 
-    @property
-    def rate_factor(self) -> float:
-        """Return how many times the schedule's rate this update takes."""
+    def rate_factor(self, *, words: bool) -> float:
         if not self.local:
             return 1.0
-        return self._settings.local_rate or usual_rate(self.lines.parties)
+        return self._settings.local_rate or usual_rate(self.lines.parties, words=words)
 
     @property
     def agreed(self) -> bool:

@@ -104,9 +104,11 @@ class Memory(Protocol):
         """
         ...
 
-    @property
-    def rate_factor(self) -> float:
-        """Return how many times the schedule's rate the update takes that has begun."""
+    def rate_factor(self, *, words: bool) -> float:
+        """Return how many times the schedule's rate the update takes that has begun.
+
+        Matrices with a row for each word may take another than all other weights.
+        """
         ...
 
     @property

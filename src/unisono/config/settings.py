@@ -78,12 +78,14 @@ class CorpusSettings(Table, frozen=True):
 class Training(Table, frozen=True):
     """What is minimised, and when to stop: at whichever limit comes first; 0 or "" is none.
 
+    Matrices that have a row for each word take `word_rate` times the schedule's rate.
     With 0 for `show_every_steps` a log gets a line of progress every ten seconds at first, and
     every five minutes in the end; a terminal has a bar.
     """
 
     label_smoothing: Share = 0.1
     clip_norm: NotNegative = 0.0
+    word_rate: Annotated[float, msgspec.Meta(gt=0, le=100)] = 1.0
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     tf32: bool = False
     compile: bool = False

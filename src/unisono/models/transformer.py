@@ -69,6 +69,11 @@ class TransformerModel(nn.Module):
         return Output(self._matrix("output"), self.vocabulary)
 
     @property
+    def words(self) -> list[nn.Parameter]:
+        """Return the matrices that have a row for each word."""
+        return list(self.embeddings.parameters())
+
+    @property
     def tied_matrix(self) -> nn.Parameter | None:
         """Return the matrix that both reads words and scores them, if there is one."""
         return cast("nn.Parameter | None", self.embeddings.get("shared", None))

@@ -1,11 +1,25 @@
 """From settings to a torch optimizer."""
 
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
 import torch
 from torch import nn
 
 from unisono.optim.settings import Adafactor, Adam, AdamW, Optimizer
 
 UNSET_RATE = 0.0  # the schedule sets the rate before every update
+WORDS = "words"  # in a group: whether its weights have a row for each word
+
+
+@runtime_checkable
+class Worded(Protocol):
+    """A model some of whose weights have a row for each word."""
+
+    @property
+    def words(self) -> Sequence[nn.Parameter]:
+        """Return these weights."""
+        ...
 
 
 def build_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimizer:
@@ -29,11 +43,14 @@ def build_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimi
 
 
 def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    # Norms and biases are vectors; decaying them only hurts.
     trained = [p for p in model.parameters() if p.requires_grad]
-    matrices = [p for p in trained if p.dim() >= 2]
-    vectors = [p for p in trained if p.dim() < 2]
-    return [
-        {"params": matrices, "weight_decay": weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
+    named: object = model
+    words = set(named.words) if isinstance(named, Worded) else set()
+    others = [p for p in trained if p not in words]
+    # Norms and biases are vectors; decaying them only hurts.
+    groups = [
+        {"params": [p for p in others if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in others if p.dim() < 2], "weight_decay": 0.0},
+        {"params": [p for p in trained if p in words], "weight_decay": weight_decay},
     ]
+    return [{**group, WORDS: number == 2} for number, group in enumerate(groups)]

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from unisono.physics.ring import ring_bytes
 
-SCALE_BITS = 32  # one factor in float32 …
-BLOCK = 256  # … for this many numbers
+SCALE_BITS = 16  # one factor in bfloat16 …
+BLOCK = 64  # … for this many numbers
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ def build_session(
         seed=settings.seed,
         label_smoothing=settings.train.label_smoothing,
         clip_norm=settings.train.clip_norm,
+        word_rate=settings.train.word_rate,
         averages=averages,
         precision=precision_of(settings, comm),
     )

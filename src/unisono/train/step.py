@@ -11,6 +11,7 @@ from unisono.batching.stream import Work
 from unisono.comm.devices import wait_for_device
 from unisono.comm.protocol import Comm, Replica
 from unisono.models.loss import loss_sums
+from unisono.optim.build import WORDS
 from unisono.schedules import Schedule
 from unisono.stopwatch import Stopwatch
 from unisono.train.averages import Averages
@@ -30,6 +31,7 @@ class Parts:
     seed: int
     label_smoothing: float
     clip_norm: float = 0.0
+    word_rate: float = 1.0
     averages: Averages = field(default_factory=Averages)
     precision: Precision = field(default_factory=Precision)
     watch: Stopwatch = field(default_factory=Stopwatch)
@@ -85,7 +87,7 @@ def take_step(
         parts.replica.memory.begin(step, dials.loss_scale)
     with parts.watch.time("optimizer"):
         for group in parts.optimizer.param_groups:
-            group["lr"] = rate * parts.replica.memory.rate_factor
+            group["lr"] = rate * _rate_factor(parts, words=group.get(WORDS, False))
         parts.optimizer.zero_grad()
 
     def loss_of(model: nn.Module, batch: Batch) -> Tensor:
@@ -125,6 +127,11 @@ def take_step(
         save=agreed.save,
         failed_ranks=agreed.failed_ranks,
     )
+
+
+def _rate_factor(parts: Parts, *, words: bool) -> float:
+    factor = parts.replica.memory.rate_factor(words=words)
+    return factor * parts.word_rate if words else factor
 
 
 def come_together(parts: Parts) -> None:
