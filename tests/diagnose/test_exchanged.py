@@ -23,9 +23,9 @@ def made(hosts=("a", "b"), **strategy):
     ("strategy", "bytes_a_weight"),
     [
         ({"strategy": "ddp"}, 4.0),
-        ({"strategy": "compressed", "bits": 16}, 2 + 4 / 256),
-        ({"strategy": "compressed", "bits": 4}, 0.5 + 4 / 256),
-        ({"strategy": "diloco", "bits": 8, "every": 5}, (1 + 4 / 256) / 5),
+        ({"strategy": "compressed", "bits": 16}, 2 + 2 / 64),
+        ({"strategy": "compressed", "bits": 4}, 0.5 + 2 / 64),
+        ({"strategy": "diloco", "bits": 8, "every": 5}, (1 + 2 / 64) / 5),
     ],
 )
 def test_each_strategy_sends_what_its_formula_says(strategy, bytes_a_weight):
@@ -86,6 +86,6 @@ def test_what_is_not_known_is_not_invented():
 )
 def test_a_machine_sends_its_packed_sum_once(hosts, parties):
     case = made(tuple(hosts), strategy="compressed", bits=8)
-    once = PARAMETERS * (1 + 4 / 256)
+    once = PARAMETERS * (1 + 2 / 64)
     assert expected_bytes(case) == pytest.approx((parties - 1) * once, rel=1e-4)
     assert f"({parties} − 1) · 8 bits" in arithmetic(case)
