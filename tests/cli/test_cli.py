@@ -76,7 +76,7 @@ def test_a_misspelt_key_is_an_error_of_three_lines_and_code_2(tmp_path):
         "  where: bad.toml [train]",
         "  fix:   did you mean `max_steps`? known: average, clip_norm, compile, guard, "
         "label_smoothing, max_epochs, max_steps, max_time, patience, precision, "
-        "show_every_steps, tf32",
+        "show_every_steps, tf32, word_rate",
     ]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.toml"]
 

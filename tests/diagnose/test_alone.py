@@ -120,7 +120,7 @@ def test_fewer_bits_are_advised_where_they_make_it_pay():
 
 
 def test_weights_go_apart_only_where_nothing_else_pays():
-    quick, slow = (pair(exchange=0.5, rates=(rate, rate)) for rate in (1500.0, 300.0))
+    quick, slow = (pair(exchange=0.5, rates=(rate, rate)) for rate in (1500.0, 310.0))
     assert '"compressed"` and `sync.bits = 4`' in findings(quick)[0].advice
     assert '"diloco"`, `sync.bits = 4` and `sync.local_steps = 2`' in findings(slow)[0].advice
 
