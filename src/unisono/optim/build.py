@@ -46,11 +46,12 @@ def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     trained = [p for p in model.parameters() if p.requires_grad]
     named: object = model
     words = set(named.words) if isinstance(named, Worded) else set()
-    others = [p for p in trained if p not in words]
+    rows = [p for p in trained if p in words]
+    matrices = [p for p in trained if p not in words and p.dim() >= 2]
+    vectors = [p for p in trained if p not in words and p.dim() < 2]
     # Norms and biases are vectors; decaying them only hurts.
-    groups = [
-        {"params": [p for p in others if p.dim() >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in others if p.dim() < 2], "weight_decay": 0.0},
-        {"params": [p for p in trained if p in words], "weight_decay": weight_decay},
+    return [
+        {"params": matrices, "weight_decay": weight_decay, WORDS: False},
+        {"params": vectors, "weight_decay": 0.0, WORDS: False},
+        {"params": rows, "weight_decay": weight_decay, WORDS: True},
     ]
-    return [{**group, WORDS: number == 2} for number, group in enumerate(groups)]
