@@ -8,7 +8,7 @@ from multiprocessing.context import ForkProcess, SpawnProcess
 import pytest
 
 from unisono.errors import DataError
-from unisono.workers import working
+from unisono.process_pool import working
 
 pytestmark = pytest.mark.ranks
 KINDS = {"spawn": SpawnProcess, "fork": ForkProcess}

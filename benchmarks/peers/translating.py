@@ -19,7 +19,7 @@ from peers.environment import last_lines
 from peers.peer import Peer, Translation, threads
 from peers.round import Followed, RoundError, follow
 from peers.task import BEAM, SIZES, Job, Texts
-from unisono.score.bleu import score_bleu
+from unisono.score import score_bleu
 
 SAVE_EVERY = 25  # updates
 TOKENS, WARMUP = 1024, 200  # of an update, updates: this learns sooner

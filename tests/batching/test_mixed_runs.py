@@ -22,7 +22,7 @@ from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import build_model
 from unisono.prepare.build import prepare_corpus
 from unisono.records.events import Started, StepTaken, Validated
-from unisono.schedules.constant import Constant
+from unisono.schedules import Constant
 from unisono.text.sentence_pieces import learn_pieces
 from unisono.train.job import run_with
 from unisono.train.step import Parts, Wishes, take_step

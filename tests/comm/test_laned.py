@@ -11,10 +11,10 @@ from unisono.comm.all_reduce import SummedReplica
 from unisono.comm.laned import LanedReplica, replica_alone, twin_of
 from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
-from unisono.lanes import Lanes, in_lane
 from unisono.models.dropout import Dropout
 from unisono.models.numbers import start_numbers
 from unisono.stopwatch import Stopwatch
+from unisono.thread_lanes import Lanes, in_lane
 
 
 class Tied(nn.Module):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from unisono.config.load import load_settings, resolve
 from unisono.config.write import to_toml
 from unisono.errors import ConfigError
-from unisono.schedules.cosine import Cosine
+from unisono.schedules import Cosine
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted([*(ROOT / "configs").glob("*.toml"), *(ROOT / "examples").glob("*/*.toml")])

@@ -1,11 +1,6 @@
 import pytest
 
-from unisono.schedules import SCHEDULES
-from unisono.schedules.constant import Constant
-from unisono.schedules.cosine import Cosine
-from unisono.schedules.inverse_sqrt import InverseSqrt
-from unisono.schedules.linear import Linear
-from unisono.schedules.transformer import Transformer
+from unisono.schedules import SCHEDULES, Constant, Cosine, InverseSqrt, Linear, Transformer
 
 SHAPED = {
     "transformer": Transformer(scale=2.0, warmup_steps=100, d_model=512),

@@ -19,7 +19,7 @@ from unisono.comm.strategies import STRATEGIES
 from unisono.corpus.reader import open_corpus
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import build_model
-from unisono.schedules.constant import Constant
+from unisono.schedules import Constant
 from unisono.train.step import Parts, Wishes, take_step
 
 EXACT = [name for name, strategy in STRATEGIES.items() if strategy.exact]

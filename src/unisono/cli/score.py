@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from unisono.cli.options import PathType
-from unisono.score.bleu import score_files
+from unisono.score import score_files
 
 
 @click.command()

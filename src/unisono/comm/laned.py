@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from unisono.comm.all_reduce import SummedReplica
 from unisono.comm.memory import Forgetful
 from unisono.comm.protocol import Comm, LossOf, Memory, Replica
-from unisono.lanes import Lanes
 from unisono.stopwatch import Stopwatch
+from unisono.thread_lanes import Lanes
 
 MOST = 4  # more have not been tried: all lanes share Python's lock
 

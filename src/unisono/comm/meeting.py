@@ -23,7 +23,7 @@ from unisono.comm.roll_call import RollCall
 from unisono.comm.store import host_store, listen, visit_store
 from unisono.comm.waiting import Waiting
 from unisono.errors import DismissedError, RunError
-from unisono.route import source_address
+from unisono.source_address import source_address
 
 TRY_EVERY_SECONDS = 0.1
 CONNECT_SECONDS = 10.0

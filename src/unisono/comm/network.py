@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import psutil
 
 from unisono.errors import ConfigError
-from unisono.route import source_address
+from unisono.source_address import source_address
 
 GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
 FAMILIES = socket.AF_INET, socket.AF_INET6

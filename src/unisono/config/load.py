@@ -12,7 +12,7 @@ from unisono.config.settings import Settings
 from unisono.config.strict import convert
 from unisono.errors import ConfigError, suggest
 from unisono.models.settings import PRESETS
-from unisono.schedules.transformer import Transformer
+from unisono.schedules import Transformer
 
 LARGEST_FILE = 1_000_000
 

@@ -5,8 +5,7 @@ import msgspec
 from unisono.config.settings import Data, Pair, Settings
 from unisono.errors import ConfigError
 from unisono.models.settings import check_choices
-from unisono.schedules.cosine import Cosine
-from unisono.schedules.linear import Linear
+from unisono.schedules import Cosine, Linear
 from unisono.text.normalise import Normalisation
 from unisono.text.tags import what_is_wrong_with
 from unisono.units import seconds_of

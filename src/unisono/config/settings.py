@@ -10,8 +10,7 @@ from unisono.lookout.settings import Limits
 from unisono.models.settings import TransformerSettings
 from unisono.monitor.settings import Monitor
 from unisono.optim.settings import Adam, Optimizer
-from unisono.schedules import Schedule
-from unisono.schedules.transformer import Transformer
+from unisono.schedules import Schedule, Transformer
 from unisono.translate.settings import Decoding
 
 Count = Annotated[int, msgspec.Meta(ge=0)]

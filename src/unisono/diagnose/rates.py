@@ -8,9 +8,7 @@ import msgspec
 from unisono.diagnose.case import Case
 from unisono.diagnose.curve import is_finite
 from unisono.records.view import RunView
-from unisono.schedules import Schedule
-from unisono.schedules.cosine import Cosine
-from unisono.schedules.linear import Linear
+from unisono.schedules import Cosine, Linear, Schedule
 
 
 @dataclass(frozen=True)

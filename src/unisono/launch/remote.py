@@ -25,7 +25,7 @@ import psutil
 
 from unisono.exit_codes import PREEMPTED
 from unisono.launch.outcome import was_preempted
-from unisono.route import source_address
+from unisono.source_address import source_address
 
 ALIVE_EVERY_SECONDS = 10.0
 SILENCE_SECONDS = 60.0

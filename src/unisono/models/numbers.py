@@ -9,7 +9,7 @@ import threading
 
 import torch
 
-from unisono.lanes import in_lane
+from unisono.thread_lanes import in_lane
 
 _here = threading.local()
 

@@ -22,9 +22,9 @@ from unisono.prepare.packing import (
 )
 from unisono.prepare.progress import Progress
 from unisono.prepare.reasons import Drops
+from unisono.process_pool import working
 from unisono.text.tags import encode_source
 from unisono.text.tokenizer import Tokenizers
-from unisono.workers import working
 
 
 class Encoding:

@@ -15,7 +15,7 @@ from unisono.prepare.judging import Judge, Judged
 from unisono.prepare.packing import Portion
 from unisono.prepare.progress import Progress
 from unisono.prepare.reasons import DUPLICATE, EXAMPLES, Drops, clipped
-from unisono.workers import working
+from unisono.process_pool import working
 
 
 @dataclass

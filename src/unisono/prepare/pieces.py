@@ -16,10 +16,10 @@ from unisono.prepare.learning import Learner, Lesson, SampleWriter
 from unisono.prepare.packing import UNKNOWN_SHOWN
 from unisono.prepare.progress import Progress
 from unisono.prepare.words import LineEncoder
+from unisono.process_pool import working
 from unisono.text.load import load_tokenizer
 from unisono.text.sentence_pieces import SentencePieces
 from unisono.text.tokenizer import UNKNOWN_ID, Tokenizers
-from unisono.workers import working
 
 # Pieces learnt from the same text lack a character here and there, if told to; more than
 # that is a mistake, and pieces made for other text should not lack more than a few.

@@ -12,7 +12,7 @@ from unisono.records.events import Sample, Tested, Validated
 from unisono.records.layout import RunDirectory
 from unisono.records.repetition import count_repeating
 from unisono.records.sentence_losses import write_losses
-from unisono.score.bleu import Bleu, score_bleu
+from unisono.score import Bleu, score_bleu
 from unisono.train.compiling import Compiling
 from unisono.train.validate import (
     Examination,

@@ -6,10 +6,7 @@ from unisono.diagnose.questions import reply
 from unisono.diagnose.rates import Rates, rates_of, schedule_of
 from unisono.diagnose.report import Answer
 from unisono.diagnose.words import count, rounded
-from unisono.schedules import Schedule
-from unisono.schedules.constant import Constant
-from unisono.schedules.cosine import Cosine
-from unisono.schedules.linear import Linear
+from unisono.schedules import Constant, Cosine, Linear, Schedule
 
 TOLERANCE = 1e-6
 
