@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
-from unisono.comm.all_reduce import AllReduce
 from unisono.comm.solo import Solo
+from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.config.load import resolve
 from unisono.config.settings import Settings
 from unisono.corpus.reader import open_corpus

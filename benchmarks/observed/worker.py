@@ -15,7 +15,7 @@ from typing import Any
 from unisono.cli import main  # before torch: it says how many threads numpy may have
 
 # isort: split
-from unisono.comm import ddp
+from unisono.comm.strategies import ddp
 from unisono.records.events import StepTaken
 from unisono.records.recorder import Recorder
 from unisono.stopwatch import Stopwatch

@@ -15,7 +15,7 @@ from unisono.batching.respelling import respelling_for
 from unisono.batching.stream import Stream
 from unisono.bundle.reader import open_bundle
 from unisono.comm.solo import Solo
-from unisono.comm.strategies import STRATEGIES
+from unisono.comm.strategies.build import STRATEGIES
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.models.settings import TransformerSettings

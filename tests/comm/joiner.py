@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from unisono.comm.join import join
+from unisono.comm.bootstrap.join import join
 from unisono.errors import UnisonoError
 
 

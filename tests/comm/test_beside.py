@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from unisono.comm.beside import Beside
+from unisono.comm.strategies.packed_gather import Beside
 
 
 def test_jobs_are_done_in_their_order_and_each_gives_its_result():

@@ -6,7 +6,7 @@ from collections import Counter
 
 from torch.distributed import HashStore
 
-from unisono.comm.clocks import ROUNDS, answer_clock, ask_clock
+from unisono.comm.bootstrap.clocks import ROUNDS, answer_clock, ask_clock
 from unisono.comm.waiting import Waiting
 
 

@@ -3,11 +3,11 @@ import socket
 import pytest
 import torch
 
-from unisono.comm.join import world_at
-from unisono.comm.place import Place
+from unisono.comm.bootstrap.join import world_at
+from unisono.comm.bootstrap.launcher_env import Place
+from unisono.comm.collectives import all_or_none, check_same, tensors_from_leader
 from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
-from unisono.comm.together import all_or_none, check_same, tensors_from_leader
 from unisono.errors import DataError, DismissedError, RunError
 
 HOST = socket.gethostname()

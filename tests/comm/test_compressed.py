@@ -18,15 +18,15 @@ from support.exchanges import (
     loss_of,
     new_model,
 )
-from unisono.comm.compressed import Compressed, PackedSum, trained_weights
-from unisono.comm.ddp import DdpReplica, already
-from unisono.comm.lines import Lines
-from unisono.comm.lost import how_contact_was_lost
-from unisono.comm.memory import collect, deal
-from unisono.comm.packing import pack
 from unisono.comm.protocol import Kept
-from unisono.comm.rows import sum_of_rows
 from unisono.comm.solo import Solo
+from unisono.comm.strategies.compressed import Compressed, PackedSum, trained_weights
+from unisono.comm.strategies.ddp import DdpReplica, already
+from unisono.comm.strategies.packed_gather import sum_of_rows
+from unisono.comm.strategies.quantize import pack
+from unisono.comm.strategies.strategy_state import collect, deal
+from unisono.comm.strategies.subgroups import Lines
+from unisono.comm.waiting import how_contact_was_lost
 from unisono.physics.measured import Gradient
 from unisono.physics.pipeline import filled
 from unisono.stopwatch import Stopwatch

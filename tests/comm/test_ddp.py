@@ -3,8 +3,8 @@ import weakref
 import pytest
 import torch
 
-from unisono.comm import ddp
-from unisono.comm.ddp import Ddp
+from unisono.comm.strategies import ddp
+from unisono.comm.strategies.ddp import Ddp
 from unisono.stopwatch import Stopwatch
 
 

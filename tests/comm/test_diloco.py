@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from support.exchanges import SMALL_BUCKETS, batch_of, exact_gradients, loss_of, new_model
-from unisono.comm.diloco import Diloco, usual_rate
-from unisono.comm.memory import collect, deal
 from unisono.comm.solo import Solo
+from unisono.comm.strategies.diloco import Diloco, usual_rate
+from unisono.comm.strategies.strategy_state import collect, deal
 from unisono.errors import ConfigError
 from unisono.stopwatch import Stopwatch
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unisono.comm.expected import check_nodes, nodes_asked
+from unisono.comm.bootstrap.launcher_env import check_nodes, nodes_asked
 from unisono.errors import RunError
 
 SCRIPT = ["-m", "unisono", "train", "x.toml"]

@@ -1,6 +1,6 @@
 import pytest
 
-from unisono.comm.fragments import fragment_count, fragments_of, turn
+from unisono.comm.strategies.diloco_outer import fragment_count, fragments_of, turn
 
 
 @pytest.mark.parametrize("sizes", [[7], [1, 1, 1], [100, 3, 40, 1, 56], [3, 0, 5]])

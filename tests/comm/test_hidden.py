@@ -2,7 +2,7 @@
 
 import pytest
 
-from unisono.comm.ddp import covered
+from unisono.comm.strategies.ddp import covered
 
 
 @pytest.mark.parametrize(

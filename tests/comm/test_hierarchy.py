@@ -16,11 +16,11 @@ from test_diloco import (
 )
 
 from support.exchanges import SMALL_BUCKETS, batch_of, exchange, left_over, loss_of, new_model
-from unisono.comm.compressed import Compressed
 from unisono.comm.group import Group
-from unisono.comm.lines import lines_of
-from unisono.comm.memory import collect, deal
-from unisono.comm.packing import pack, padded, unpack
+from unisono.comm.strategies.compressed import Compressed
+from unisono.comm.strategies.quantize import pack, padded, unpack
+from unisono.comm.strategies.strategy_state import collect, deal
+from unisono.comm.strategies.subgroups import lines_of
 from unisono.errors import RunError
 
 pytestmark = pytest.mark.ranks

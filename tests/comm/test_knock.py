@@ -3,7 +3,7 @@
 import socket
 
 from support.ranks import free_port
-from unisono.comm.knock import knock
+from unisono.comm.bootstrap.network import knock
 
 
 def test_somebody_answers():

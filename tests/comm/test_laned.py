@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from unisono.comm.all_reduce import SummedReplica
-from unisono.comm.laned import LanedReplica, replica_alone, twin_of
 from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
+from unisono.comm.strategies.all_reduce import SummedReplica
+from unisono.comm.strategies.threaded_replica import LanedReplica, replica_alone, twin_of
 from unisono.models.dropout import Dropout
 from unisono.models.numbers import start_numbers
 from unisono.stopwatch import Stopwatch

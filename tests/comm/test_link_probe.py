@@ -2,7 +2,7 @@
 
 import pytest
 
-from unisono.comm.link_probe import one_way_rates
+from unisono.comm.probes.link import one_way_rates
 
 pytestmark = pytest.mark.ranks
 

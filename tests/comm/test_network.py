@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from unisono.comm.network import (
+from unisono.comm.bootstrap.network import (
     LOOPBACK,
     Network,
     asked_network,

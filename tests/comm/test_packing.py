@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.comm.packing import (
+from unisono.comm.strategies.quantize import (
     BLOCK,
     BLOCKS_AT_ONCE,
     FACTOR_BYTES,

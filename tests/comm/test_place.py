@@ -2,7 +2,7 @@
 
 import pytest
 
-from unisono.comm.place import Place, meeting_point, place_from
+from unisono.comm.bootstrap.launcher_env import Place, meeting_point, place_from
 from unisono.errors import ConfigError
 
 TORCHRUN = {

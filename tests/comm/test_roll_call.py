@@ -2,8 +2,8 @@
 
 import pytest
 
-from unisono.comm.clocks import Clock
-from unisono.comm.roll_call import Findings, Seat, Verdict, judge
+from unisono.comm.bootstrap.clocks import Clock
+from unisono.comm.bootstrap.roll_call import Findings, Seat, Verdict, judge
 
 SEATS = {rank: Seat(f"node{rank}", 7, f"10.0.0.{rank + 1}") for rank in range(3)}
 

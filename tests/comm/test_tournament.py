@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from unisono.comm.tournament import rounds
+from unisono.comm.probes.link import rounds
 
 
 @pytest.mark.parametrize("players", [2, 3, 4, 5, 8, 9])

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from physics.measuring import JOB, MB, configured, process
-from unisono.comm.strategies import STRATEGIES
+from unisono.comm.strategies.build import STRATEGIES
 from unisono.physics.forecast import forecast
 from unisono.physics.measured import Measured
 from unisono.physics.memory import exchange_memory, memory_of

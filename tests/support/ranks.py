@@ -53,7 +53,7 @@ class Ranks:
 def _serve(rank, size, workers, port, pipe):
     import torch
 
-    from unisono.comm.join import join
+    from unisono.comm.bootstrap.join import join
 
     os.environ.update(
         RANK=str(rank),

@@ -9,8 +9,8 @@ import torch
 
 from support.tiny import tiny_settings
 from train.test_resume import link_corpus
-from unisono.comm.all_reduce import AllReduce
 from unisono.comm.solo import Solo
+from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.corpus.reader import open_corpus
 from unisono.records.events import RolledBack, Validated, to_line
 from unisono.records.layout import RunDirectory

@@ -15,7 +15,7 @@ from unisono.batching.collate import collate
 from unisono.batching.plan import MicroBatch, StepPlan
 from unisono.batching.stream import Stream, Work
 from unisono.comm.solo import Solo
-from unisono.comm.strategies import STRATEGIES
+from unisono.comm.strategies.build import STRATEGIES
 from unisono.corpus.reader import open_corpus
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import build_model

@@ -30,7 +30,7 @@ def main() -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     _watch_endpoint(sys.argv[1:])
     try:
-        from unisono.comm.agent import run_agent
+        from unisono.comm.bootstrap.rendezvous import run_agent
 
         outcome = run_agent(sys.argv[1:], _tell)
     except KeyboardInterrupt:  # before there was anything to stop

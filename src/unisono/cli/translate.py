@@ -62,7 +62,7 @@ def translate(
     # Workers have one thread each, also in the library that numpy multiplies with.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from unisono.bundle.reader import ensemble, open_bundle
-    from unisono.comm.join import pick_device
+    from unisono.comm.bootstrap.join import pick_device
 
     place = pick_device(device)
     bundles = [open_bundle(bundle_at(path)) for path in models]

@@ -1,4 +1,6 @@
-"""Waiting that says what it waits for, and that ends. No torch here.
+"""What the backend says when another process is gone. No torch here.
+
+Waiting that says what it waits for, and that ends. No torch here.
 
 Calls into a store may block for as long as they like, whatever timeout they were given. So
 they are made in a thread of their own, while the process itself stays able to speak.
@@ -12,6 +14,23 @@ from typing import TypeVar
 
 from unisono.errors import RunError
 from unisono.units import duration
+
+SIGNS = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Timed out waiting",
+    "Connection refused",
+    "Connection timed out",
+    "NCCL communicator was aborted",
+)
+
+
+def how_contact_was_lost(error: RuntimeError) -> str:
+    """Return in a few words how contact with another process was lost, or "" if it was not."""
+    text = str(error)
+    return next((sign for sign in SIGNS if sign in text), "")
+
 
 T = TypeVar("T")
 Tell = Callable[[str], None]

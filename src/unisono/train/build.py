@@ -7,10 +7,10 @@ import torch
 
 from unisono.batching.respelling import Respelling, respelling_for
 from unisono.batching.stream import Stream
-from unisono.comm.all_reduce import AllReduce
-from unisono.comm.ddp import Ddp
 from unisono.comm.protocol import Comm, Strategy
-from unisono.comm.strategies import strategy_of
+from unisono.comm.strategies.all_reduce import AllReduce
+from unisono.comm.strategies.build import strategy_of
+from unisono.comm.strategies.ddp import Ddp
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, Split
 from unisono.models.transformer import TransformerModel, build_model

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 
 from unisono import atomic
+from unisono.comm.collectives import all_or_none
 from unisono.comm.protocol import Comm
-from unisono.comm.together import all_or_none
 from unisono.comm.waiting import Tell
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import torch
 
+from unisono.comm.collectives import all_or_none
 from unisono.comm.protocol import Comm
-from unisono.comm.together import all_or_none
 from unisono.config.settings import Settings
 from unisono.errors import ConfigError
 

@@ -11,9 +11,9 @@ import torch
 
 from unisono.batching.collate import nothing_to_learn
 from unisono.bundle.writer import write_bundle
+from unisono.comm.collectives import all_or_none
 from unisono.comm.protocol import Comm
-from unisono.comm.strategies import idle_strategy
-from unisono.comm.together import all_or_none
+from unisono.comm.strategies.build import idle_strategy
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from unisono.comm.join import join
-from unisono.comm.lost import how_contact_was_lost
+from unisono.comm.bootstrap.join import join
 from unisono.comm.protocol import Comm
-from unisono.comm.waiting import Tell
+from unisono.comm.waiting import Tell, how_contact_was_lost
 from unisono.config.settings import Settings
 from unisono.errors import LostError
 from unisono.units import seconds_of

@@ -9,9 +9,9 @@ import msgspec
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from unisono.comm.memory import Forgetful, collect, deal
+from unisono.comm.collectives import all_or_none, tensors_from_leader
 from unisono.comm.protocol import Comm, Memory
-from unisono.comm.together import all_or_none, tensors_from_leader
+from unisono.comm.strategies.strategy_state import Forgetful, collect, deal
 from unisono.errors import RunError
 from unisono.records.events import Saved, Warned
 from unisono.train import checkpoint, state

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from unisono.batching.stream import Stream
+from unisono.comm.collectives import all_or_none
 from unisono.comm.protocol import Comm
-from unisono.comm.strategies import check_strategy
-from unisono.comm.together import all_or_none
+from unisono.comm.strategies.build import check_strategy
 from unisono.config.sanity import check_warm_up
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus

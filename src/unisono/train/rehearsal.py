@@ -14,11 +14,11 @@ from pathlib import Path
 
 import msgspec
 
-from unisono.comm.ddp import Ddp
-from unisono.comm.link_probe import latency, one_way_rates, sum_of, sustained
-from unisono.comm.packing_probe import PackingProbe, narrowing_cost, outer_cost
+from unisono.comm.collectives import all_or_none
+from unisono.comm.probes.compression import PackingProbe, narrowing_cost, outer_cost
+from unisono.comm.probes.link import latency, one_way_rates, sum_of, sustained
 from unisono.comm.protocol import Comm, Strategy, World
-from unisono.comm.together import all_or_none
+from unisono.comm.strategies.ddp import Ddp
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus

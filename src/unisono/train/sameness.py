@@ -6,8 +6,8 @@ from importlib.metadata import version
 
 import torch
 
+from unisono.comm.collectives import check_same
 from unisono.comm.protocol import Comm
-from unisono.comm.together import check_same
 from unisono.config.settings import Settings
 from unisono.config.write import to_toml
 from unisono.corpus.reader import Corpus

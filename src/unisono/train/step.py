@@ -8,8 +8,8 @@ from torch.optim import Optimizer
 
 from unisono.batching.collate import Batch
 from unisono.batching.stream import Work
-from unisono.comm.devices import wait_for_device
 from unisono.comm.protocol import Comm, Replica
+from unisono.comm.strategies.packed_gather import wait_for_device
 from unisono.models.loss import loss_sums
 from unisono.optim.build import WORDS
 from unisono.schedules import Schedule

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from unisono.batching.collate import Batch, collate
 from unisono.batching.plan import END
 from unisono.batching.stream import Stream
-from unisono.comm.all_reduce import AllReduce
-from unisono.comm.devices import wait_for_device
-from unisono.comm.laned import MOST
 from unisono.comm.protocol import Comm, Replica, World
 from unisono.comm.solo import Solo
+from unisono.comm.strategies.all_reduce import AllReduce
+from unisono.comm.strategies.packed_gather import wait_for_device
+from unisono.comm.strategies.threaded_replica import MOST
 from unisono.models.loss import loss_sums, token_losses
 from unisono.models.transformer import TransformerModel
 from unisono.physics.measured import Gradient, Update

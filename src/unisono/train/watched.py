@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 
-from unisono.comm.lost import how_contact_was_lost
 from unisono.comm.protocol import Comm
+from unisono.comm.waiting import how_contact_was_lost
 from unisono.config.settings import Settings
 from unisono.errors import LostError, UnisonoError
 from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE

@@ -5,9 +5,9 @@ import secrets
 
 import msgspec
 
-from unisono.comm.network import LOOPBACK
+from unisono.comm.bootstrap.network import LOOPBACK
+from unisono.comm.bootstrap.store import listen
 from unisono.comm.protocol import Comm
-from unisono.comm.store import listen
 from unisono.config.settings import Settings
 from unisono.lookout.messages import Member, Orders
 from unisono.lookout.settings import SUPERVISED

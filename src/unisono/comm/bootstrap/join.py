@@ -9,13 +9,17 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from unisono.comm.expected import check_nodes
+from unisono.comm.bootstrap.find_leader import Meeting, Met
+from unisono.comm.bootstrap.launcher_env import (
+    Place,
+    check_nodes,
+    first_slurm_host,
+    meeting_point,
+    place_from,
+)
+from unisono.comm.bootstrap.network import GLOO, NCCL, variables_for
 from unisono.comm.group import Group
-from unisono.comm.meeting import Meeting, Met
-from unisono.comm.network import GLOO, NCCL, variables_for
-from unisono.comm.place import Place, meeting_point, place_from
 from unisono.comm.protocol import Comm, World
-from unisono.comm.slurm import first_slurm_host
 from unisono.comm.solo import Solo
 from unisono.comm.waiting import Tell, say_nothing, wait_aloud
 from unisono.errors import ConfigError, RunError

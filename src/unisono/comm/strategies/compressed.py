@@ -15,16 +15,15 @@ import torch
 from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 
-from unisono.comm.beside import Beside
-from unisono.comm.ddp import DdpReplica
-from unisono.comm.laned import replica_alone
-from unisono.comm.late_words import LateWords, late_words_of
-from unisono.comm.left_overs import LeftOvers
-from unisono.comm.lines import Lines, lines_of
-from unisono.comm.memory import NeverApart
-from unisono.comm.packing import Bits, padded
 from unisono.comm.protocol import Comm, Kept, LossOf, Memory, Replica
-from unisono.comm.rows import Messenger, Underway
+from unisono.comm.strategies.ddp import DdpReplica
+from unisono.comm.strategies.delayed_embedding_grad import LateWords, late_words_of
+from unisono.comm.strategies.packed_gather import Beside, Messenger, Underway
+from unisono.comm.strategies.quantize import Bits, padded
+from unisono.comm.strategies.residuals import LeftOvers
+from unisono.comm.strategies.strategy_state import NeverApart
+from unisono.comm.strategies.subgroups import Lines, lines_of
+from unisono.comm.strategies.threaded_replica import replica_alone
 from unisono.stopwatch import Stopwatch
 
 LEFT_OVER = "/gradient_left_over"

@@ -18,15 +18,15 @@ import torch
 from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 
-from unisono.comm.all_reduce import SummedReplica
-from unisono.comm.compressed import PackedSum, trained_weights
-from unisono.comm.ddp import DdpReplica, already, sum_bucket
-from unisono.comm.lines import lines_of
-from unisono.comm.outer import Outer, check_finite
-from unisono.comm.packing import Bits
+from unisono.comm.collectives import take_means
 from unisono.comm.protocol import Comm, Kept, LossOf, Memory, Replica, World
 from unisono.comm.solo import Solo
-from unisono.comm.together import take_means
+from unisono.comm.strategies.all_reduce import SummedReplica
+from unisono.comm.strategies.compressed import PackedSum, trained_weights
+from unisono.comm.strategies.ddp import DdpReplica, already, sum_bucket
+from unisono.comm.strategies.diloco_outer import Outer, check_finite
+from unisono.comm.strategies.quantize import Bits
+from unisono.comm.strategies.subgroups import lines_of
 from unisono.errors import ConfigError
 from unisono.stopwatch import Stopwatch
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import msgspec
 from torch.distributed.distributed_c10d import Store
 
-from unisono.comm.clocks import Clock, answer_clock, ask_clock
-from unisono.comm.knock import knock
-from unisono.comm.network import Network
-from unisono.comm.place import Place
-from unisono.comm.store import listen, read
+from unisono.comm.bootstrap.clocks import Clock, answer_clock, ask_clock
+from unisono.comm.bootstrap.launcher_env import Place
+from unisono.comm.bootstrap.network import Network, knock
+from unisono.comm.bootstrap.store import listen, read
 from unisono.comm.waiting import Waiting
 from unisono.errors import RunError
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
-from unisono.comm.laned import replica_alone
-from unisono.comm.memory import Forgetful
 from unisono.comm.protocol import Comm, LossOf, Memory, Replica
+from unisono.comm.strategies.strategy_state import Forgetful
+from unisono.comm.strategies.threaded_replica import replica_alone
 from unisono.stopwatch import Stopwatch
 
 Send = Callable[[GradBucket], torch.futures.Future[Tensor]]

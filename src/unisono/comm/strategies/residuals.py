@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unisono.comm.packing import padded
+from unisono.comm.strategies.quantize import padded
 from unisono.errors import DataError
 
 

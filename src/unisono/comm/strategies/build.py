@@ -1,12 +1,12 @@
 """The strategies by name."""
 
-from unisono.comm.all_reduce import AllReduce
-from unisono.comm.compressed import Compressed
-from unisono.comm.ddp import Ddp
-from unisono.comm.diloco import Diloco, check_company
-from unisono.comm.powersgd import PowerSgd
 from unisono.comm.protocol import Strategy
 from unisono.comm.settings import Sync
+from unisono.comm.strategies.all_reduce import AllReduce
+from unisono.comm.strategies.compressed import Compressed
+from unisono.comm.strategies.ddp import Ddp
+from unisono.comm.strategies.diloco import Diloco, check_company
+from unisono.comm.strategies.powersgd import PowerSgd
 from unisono.physics.pipeline import USUAL_BUCKET_MB
 from unisono.units import seconds_of
 

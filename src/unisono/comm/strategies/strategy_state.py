@@ -9,8 +9,8 @@ import msgspec
 import torch
 from torch import Tensor
 
+from unisono.comm.collectives import tensors_from_leader
 from unisono.comm.protocol import Comm, Kept
-from unisono.comm.together import tensors_from_leader
 from unisono.stopwatch import Stopwatch
 
 

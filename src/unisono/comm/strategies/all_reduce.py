@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from unisono.comm.devices import wait_for_device
-from unisono.comm.memory import Forgetful
 from unisono.comm.protocol import Comm, LossOf, Memory, Replica
+from unisono.comm.strategies.packed_gather import wait_for_device
+from unisono.comm.strategies.strategy_state import Forgetful
 from unisono.stopwatch import Stopwatch
 
 

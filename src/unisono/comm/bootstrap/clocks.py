@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 from torch.distributed.distributed_c10d import Store
 
-from unisono.comm.store import read
+from unisono.comm.bootstrap.store import read
 from unisono.comm.waiting import Waiting
 
 DOUBTFUL_SECONDS, WRONG_SECONDS = 1.0, 5.0

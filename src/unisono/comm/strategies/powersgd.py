@@ -16,12 +16,12 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
     powerSGD_hook,
 )
 
-from unisono.comm.compressed import LEFT_OVER, left_overs_in
-from unisono.comm.ddp import DdpReplica, already, sum_bucket
-from unisono.comm.laned import replica_alone
-from unisono.comm.left_overs import LeftOvers
-from unisono.comm.memory import NeverApart
 from unisono.comm.protocol import Comm, Kept, Replica
+from unisono.comm.strategies.compressed import LEFT_OVER, left_overs_in
+from unisono.comm.strategies.ddp import DdpReplica, already, sum_bucket
+from unisono.comm.strategies.residuals import LeftOvers
+from unisono.comm.strategies.strategy_state import NeverApart
+from unisono.comm.strategies.threaded_replica import replica_alone
 from unisono.stopwatch import Stopwatch
 
 TURNED_ON = 2  # torch's hook does not compress below this number of exchanges

@@ -2,12 +2,24 @@
 
 Every launcher has names of its own for the same five numbers. The innermost one counts:
 torchrun, then mpirun, then Slurm's srun, which may have started either of them.
+
+What Slurm knows of its nodes. No torch here.
+
+How many machines were asked for, and whether they are all in. No torch here.
+
+Torchrun may leave out a machine whose clock is 20 s behind, train on the others, and call it
+a success. Its workers are told how many machines there are, not how many there should be.
 """
 
+import os
+import socket
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from unisono.errors import ConfigError
+import psutil
+
+from unisono.errors import ConfigError, RunError
 
 Variables = Mapping[str, str]
 
@@ -219,3 +231,73 @@ def meeting_point(place: Place, first_host: Callable[[str], str]) -> tuple[str, 
         )
     digits = sum(ord(letter) * 31**index for index, letter in enumerate(place.job))
     return address, place.port or FIRST_PORT + digits % PORTS
+
+
+def first_slurm_host(hosts: str) -> str:
+    """Return an address of the first node of a list such as `n[1-3]`.
+
+    Names that Slurm uses need not be known to anybody else; then it knows an address.
+    """
+    name = _scontrol("show", "hostnames", hosts).split()[0]
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        facts = dict(
+            word.split("=", 1)
+            for word in _scontrol("show", "node", "-o", name).split()
+            if "=" in word
+        )
+        return facts.get("NodeAddr", name)
+    return name
+
+
+def _scontrol(*arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["scontrol", *arguments], capture_output=True, text=True, timeout=30, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise RunError(
+            f"`scontrol {' '.join(arguments)}` does not answer: {error}",
+            where="Slurm",
+            fix="set MASTER_ADDR to the address of the machine of process 0",
+        ) from error
+    return done.stdout
+
+
+NODES = "UNISONO_NODES"  # set by our own agent
+
+
+def check_nodes(variables: Mapping[str, str]) -> None:
+    """Raise an error if torchrun left machines out although it was given their number."""
+    if "TORCHELASTIC_RUN_ID" not in variables:
+        return
+    wanted = variables.get(NODES) or nodes_asked(_parent_command(), variables)
+    there = variables.get("GROUP_WORLD_SIZE", "")
+    if wanted and wanted.isdecimal() and there.isdecimal() and int(wanted) != int(there):
+        raise RunError(
+            f"torchrun was asked for {wanted} machines, but goes on with {there}",
+            where=f"--nnodes={wanted}",
+            fix="compare the clocks of the machines: torchrun takes one whose clock is more "
+            "than 15 s off for dead; to allow for fewer machines, say --nnodes=1:"
+            f"{wanted}",
+        )
+
+
+def nodes_asked(command: Sequence[str], variables: Mapping[str, str]) -> str:
+    """Return the number of machines in a command of torchrun, or "" if it is not told."""
+    nodes = variables.get("PET_NNODES", "")
+    names = "--nnodes", "--nnode"
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name in names:
+            nodes = value if equals else following
+    least, _, most = nodes.partition(":")
+    return least if not most or least == most else ""
+
+
+def _parent_command() -> list[str]:
+    try:
+        return list(psutil.Process(os.getppid()).cmdline())
+    except psutil.Error:
+        return []

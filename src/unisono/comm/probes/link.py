@@ -1,4 +1,6 @@
-"""How fast processes can speak to each other, through the very group that trains.
+"""Who speaks with whom when everybody has to speak with everybody, one at a time.
+
+How fast processes can speak to each other, through the very group that trains.
 
 Every function is called by all processes at the same time. Bytes go over the same sockets as
 gradients will; what is measured is what arrives.
@@ -13,10 +15,27 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from unisono.comm.devices import wait_for_device
 from unisono.comm.protocol import Comm
-from unisono.comm.tournament import rounds
+from unisono.comm.strategies.packed_gather import wait_for_device
 from unisono.physics.measured import OneWay, Sum
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def rounds(players: int) -> list[Pairs]:
+    """Return rounds of pairs: each meets each once, and nobody is in two pairs of a round."""
+    seats: list[int | None] = list(range(players))
+    if players % 2:
+        seats.append(None)  # whoever meets it has a rest
+    found = []
+    for _ in range(len(seats) - 1):
+        half = len(seats) // 2
+        facing = zip(seats[:half], reversed(seats[half:]), strict=True)
+        pairs = ((a, b) for a, b in facing if a is not None and b is not None)
+        found.append(tuple(sorted((min(a, b), max(a, b)) for a, b in pairs)))
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+    return found
+
 
 FIRST_BYTES = 1 << 16
 MOST_BYTES = 1 << 28

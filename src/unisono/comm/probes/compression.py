@@ -9,8 +9,8 @@ from statistics import fmean, median
 import torch
 from torch import Tensor
 
-from unisono.comm.packing import BLOCK, Bits, add_unpacked, pack
 from unisono.comm.protocol import Comm
+from unisono.comm.strategies.quantize import BLOCK, Bits, add_unpacked, pack
 from unisono.physics.measured import Packing
 
 NUMBERS = 4096 * BLOCK * 4  # more than a processor keeps near it, as of a model

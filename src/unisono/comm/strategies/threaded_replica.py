@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unisono.comm.all_reduce import SummedReplica
-from unisono.comm.memory import Forgetful
 from unisono.comm.protocol import Comm, LossOf, Memory, Replica
+from unisono.comm.strategies.all_reduce import SummedReplica
+from unisono.comm.strategies.strategy_state import Forgetful
 from unisono.stopwatch import Stopwatch
 from unisono.thread_lanes import Lanes
 

@@ -1,0 +1,1 @@
+"""Measurements of links and of gradient compression, through the group that trains."""
