@@ -21,9 +21,9 @@ from unisono.corpus.reader import open_corpus
 from unisono.prepare import prepare_corpus
 from unisono.records.sentence_losses import write_losses
 from unisono.score import score_bleu
+from unisono.train.evaluation import sentence_losses
 from unisono.train.job import build_session
-from unisono.train.signals import Signals
-from unisono.train.validate import sentence_losses
+from unisono.train.process_setup import Signals
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 
 from unisono.comm.strategies.quantize import Bits, add_unpacked, pack, padded, unpack
-from unisono.train.memory import keep_freed_memory
+from unisono.train.process_setup import keep_freed_memory
 
 NUMBERS = padded(6_500_000)  # a bucket of 25 MB
 ROUNDS = 15

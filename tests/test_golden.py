@@ -18,7 +18,7 @@ from unisono.records.machines import read_machines
 from unisono.records.view import read_run
 from unisono.report.page import render_html
 from unisono.text.tokenizer import BEGIN_ID, END_ID
-from unisono.train import checkpoint
+from unisono.train.checkpoints import checkpoint
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from physics.measuring import JOB, MB, process, two
-from unisono.check.page import page_of
-from unisono.check.table import json_of
+from unisono.check.page import json_of, page_of
 from unisono.physics.forecast import forecast
 from unisono.physics.measured import Measured, OneWay
 

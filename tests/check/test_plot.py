@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from unisono.check.paper import Job, outlooks
 from unisono.check.plot import plot_of
+from unisono.check.simulate import Job, outlooks
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.physics.link import nominal_link
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from unisono.check.paper import Job, outlooks
+from unisono.check.simulate import Job, outlooks
 from unisono.cli.simulate import simulate
 from unisono.errors import ConfigError
 from unisono.models.settings import PRESETS, TransformerSettings

@@ -6,7 +6,7 @@ import torch
 from models.sample import small_model, words
 from unisono.models.dropout import Dropout, WordDropout
 from unisono.models.positions import sinusoids
-from unisono.train.randomness import set_randomness
+from unisono.train.process_setup import set_randomness
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.999999])

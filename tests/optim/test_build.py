@@ -9,7 +9,7 @@ from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import build_model
 from unisono.optim.build import WORDS, build_optimizer
 from unisono.optim.settings import OPTIMIZERS, Adafactor, Adam, AdamW, Sgd
-from unisono.train.state import optimizer_tensors, restore_optimizer
+from unisono.train.checkpoints.state import optimizer_tensors, restore_optimizer
 
 
 def new_model():

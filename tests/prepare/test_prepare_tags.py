@@ -12,7 +12,7 @@ from unisono.errors import ConfigError, DataError
 from unisono.prepare import prepare_corpus
 from unisono.text.sentence_pieces import learn_pieces
 from unisono.text.tags import encode_source
-from unisono.train.claim import check_made_as_told
+from unisono.train.run_lock import check_made_as_told
 
 
 def with_back_translation(directory, tag="<BT>", **more):

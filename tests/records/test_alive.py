@@ -20,7 +20,7 @@ from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
 from unisono.records.status import Status, write_status
 from unisono.records.view import read_run
-from unisono.train.claim import Claim
+from unisono.train.run_lock import Claim
 
 HOLD = """
 import fcntl, os, sys, time

@@ -18,9 +18,9 @@ import torch
 
 from support.tiny import tiny_settings
 from unisono.comm.solo import Solo
-from unisono.train import checkpoint
+from unisono.train.checkpoints import checkpoint
+from unisono.train.checkpoints.checkpoint_sync import Keeper
 from unisono.train.job import run_with
-from unisono.train.keeper import Keeper
 
 KILLED = -signal.SIGKILL
 CALLS = ("open", "write", "fsync", "rename", "mkdir", "unlink", "rmdir", "close")

@@ -11,12 +11,12 @@ from unisono.models.transformer import build_model
 from unisono.records.events import RolledBack, Saved, StepTaken
 from unisono.records.view import read_run
 from unisono.report.writing import write_report
-from unisono.train import checkpoint
 from unisono.train.averages import SUFFIX
-from unisono.train.guard import EARLIEST
+from unisono.train.checkpoints import checkpoint
+from unisono.train.checkpoints.state import model_tensors
+from unisono.train.divergence_guard import EARLIEST
 from unisono.train.job import run_with
-from unisono.train.randomness import set_randomness
-from unisono.train.state import model_tensors
+from unisono.train.process_setup import set_randomness
 
 
 @pytest.fixture

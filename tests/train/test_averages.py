@@ -11,8 +11,8 @@ from unisono.bundle.reader import open_bundle
 from unisono.comm.solo import Solo
 from unisono.errors import DataError
 from unisono.records.events import Validated
-from unisono.train import checkpoint
 from unisono.train.averages import SUFFIX, Averages, split, weights_of
+from unisono.train.checkpoints import checkpoint
 from unisono.train.job import run_with
 
 

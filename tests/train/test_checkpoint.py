@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from unisono.errors import DataError, RunError
-from unisono.train import checkpoint
+from unisono.train.checkpoints import checkpoint
 from unisono.train.progress import Progress
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from support.tiny import tiny_settings
 from train.test_resume import link_corpus
+from unisono.check.auto_strategy import Choice, _with, choose, settle
 from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.physics.forecast import forecast
 from unisono.physics.measured import Job, Measured, Process, Sum, Update
 from unisono.physics.ring import ring_bytes
-from unisono.train.choose import Choice, _with, choose, settle
 from unisono.train.job import _chose
 
 MB = 1_000_000

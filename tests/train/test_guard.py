@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unisono.train.guard import (
+from unisono.train.divergence_guard import (
     EARLIEST,
     MARGIN,
     SKIPS,

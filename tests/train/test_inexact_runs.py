@@ -18,9 +18,9 @@ from unisono.errors import ConfigError
 from unisono.records.events import Warned
 from unisono.records.view import read_run
 from unisono.train.averages import Averages
-from unisono.train.guard import Guard
+from unisono.train.checkpoints.checkpoint_sync import Keeper
+from unisono.train.divergence_guard import Guard
 from unisono.train.job import run_with
-from unisono.train.keeper import Keeper
 from unisono.train.progress import Progress
 
 # Two processes: what is summed on three or four is shown in tests/comm.

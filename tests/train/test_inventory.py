@@ -3,9 +3,9 @@
 import psutil
 
 from support.tiny import tiny_settings
+from unisono.check.inventory import describe_process, nominal_mbit
 from unisono.comm.solo import Solo
 from unisono.monitor import control_group
-from unisono.train.inventory import describe_process, nominal_mbit
 
 
 def described(corpus_home):

@@ -9,7 +9,7 @@ from train.test_resume import link_corpus
 from unisono.bundle.reader import open_bundle
 from unisono.comm.solo import Solo
 from unisono.records.view import read_run
-from unisono.train import checkpoint
+from unisono.train.checkpoints import checkpoint
 from unisono.train.job import run_with
 
 

@@ -10,7 +10,7 @@ from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.train.build import stream_of
-from unisono.train.possible import check_possible, updates_of
+from unisono.train.preconditions import check_possible, updates_of
 
 
 class Two(Solo):

@@ -13,7 +13,7 @@ from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.records.events import StepTaken
-from unisono.train import checkpoint
+from unisono.train.checkpoints import checkpoint
 from unisono.train.job import run_with
 from unisono.train.precision import (
     GROW_AFTER,

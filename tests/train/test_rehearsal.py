@@ -12,6 +12,9 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook
 
 from support.tiny import tiny_settings
+from unisono.check.overhead_probe import SPARE_SECONDS
+from unisono.check.probe_run import LATE_SECONDS, rehearse, run_rehearsal
+from unisono.check.probe_updates import NotExchanged, Trial, longest
 from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
@@ -20,10 +23,7 @@ from unisono.models.size import matrix_shapes
 from unisono.models.transformer import TransformerModel
 from unisono.physics.exchange import narrowed
 from unisono.train.build import build_session, stream_of
-from unisono.train.deadline import SPARE_SECONDS
-from unisono.train.rehearsal import LATE_SECONDS, rehearse, run_rehearsal
-from unisono.train.signals import Signals
-from unisono.train.trial import NotExchanged, Trial, longest
+from unisono.train.process_setup import Signals
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from unisono.errors import RunError
 from unisono.records.events import Ended, RolledBack, Saved, StepTaken
 from unisono.records.view import read_run
 from unisono.train.averages import Averages
-from unisono.train.back import roll_back
-from unisono.train.guard import Guard
+from unisono.train.checkpoints.checkpoint_sync import Keeper
+from unisono.train.checkpoints.rollback import roll_back
+from unisono.train.divergence_guard import Guard
 from unisono.train.job import run_with
-from unisono.train.keeper import Keeper
 from unisono.train.progress import Progress, after_validation
 
 LAST = 44

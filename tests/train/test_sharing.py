@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.batching.settings import Budget
-from unisono.train.sharing import uneven_shares
+from unisono.train.preconditions import uneven_shares
 
 
 @pytest.mark.parametrize(("processes", "even"), [(1, True), (2, True), (4, True), (3, False)])

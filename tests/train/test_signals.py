@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from unisono.train.signals import Signals
+from unisono.train.process_setup import Signals
 
 BLOCKED = """
 import ctypes
-from unisono.train.signals import Signals
+from unisono.train.process_setup import Signals
 
 libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
 with Signals():

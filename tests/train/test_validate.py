@@ -17,14 +17,14 @@ from unisono.records.layout import RunDirectory
 from unisono.records.repetition import repeats_itself
 from unisono.records.view import read_run
 from unisono.text.tokenizer import END_ID
-from unisono.train.job import build_session, run_with
-from unisono.train.signals import Signals
-from unisono.train.validate import (
+from unisono.train.evaluation import (
     ROWS_OF_A_STEP,
     Examination,
     sentence_losses,
     spread_evenly,
 )
+from unisono.train.job import build_session, run_with
+from unisono.train.process_setup import Signals
 from unisono.translate.settings import Decoding
 
 

@@ -21,8 +21,9 @@ from unisono.batching import plan, stream
 from unisono.batching.collate import Batch
 from unisono.batching.plan import StepPlan
 from unisono.text.tokenizer import PADDING_ID
-from unisono.train import checkpoint, loop
-from unisono.train.examine import Examiner
+from unisono.train import loop
+from unisono.train.checkpoints import checkpoint
+from unisono.train.evaluation import Examiner
 
 
 def write(**fields: Any) -> None:

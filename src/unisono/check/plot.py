@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from unisono.check.paper import Line, Outlook
+from unisono.check.simulate import Line, Outlook
 
 WIDTH, HEIGHT = 760.0, 460.0
 LEFT, RIGHT, TOP, BOTTOM = 78.0, 80.0, 96.0, 52.0

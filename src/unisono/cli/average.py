@@ -33,7 +33,11 @@ def average(run: Path, last: int | None, checkpoints: str, to: Path, dry_run: bo
         raise ConfigError(
             "both --last and --checkpoints are given", where="average", fix="give one of them"
         )
-    from unisono.train.checkpoint_mean import last_checkpoints, sources_of, write_mean
+    from unisono.train.checkpoints.checkpoint_mean import (
+        last_checkpoints,
+        sources_of,
+        write_mean,
+    )
 
     if checkpoints:
         home = RunDirectory(run).checkpoints

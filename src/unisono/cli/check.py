@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from unisono.check.page import page_of
-from unisono.check.table import json_of
+from unisono.check.page import json_of, page_of
 from unisono.cli.launch import run_command
 from unisono.cli.launch_hosts import launch_on_hosts
 from unisono.cli.launch_options import host_options
@@ -72,7 +71,7 @@ def check(
 
 def _here(settings: Any, seconds: float, price: float, *, force: bool, as_json: bool) -> int:
     """Measure as one of the processes that were started, and show what was found."""
-    from unisono.train.rehearsal import run_rehearsal
+    from unisono.check.probe_run import run_rehearsal
 
     measured, world = run_rehearsal(settings, seconds, _talk)
     found = forecast(measured, price)

@@ -86,8 +86,8 @@ def _run_facts(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _checkpoint_facts(path: Path) -> Iterator[tuple[str, str]]:
-    from unisono.train.checkpoint import PROGRESS
-    from unisono.train.checkpoint import verify as verify_checkpoint
+    from unisono.train.checkpoints.checkpoint import PROGRESS
+    from unisono.train.checkpoints.checkpoint import verify as verify_checkpoint
 
     manifest = verify_checkpoint(path)
     yield "checkpoint", f"step {manifest.step:,}, verified"

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from unisono.atomic import write_text
-from unisono.check.paper import DOUBT, Job, Line, Outlook, in_doubt, outlooks
 from unisono.check.plot import plot_of
+from unisono.check.simulate import DOUBT, Job, Line, Outlook, in_doubt, outlooks
 from unisono.cli.options import Number, PathType
 from unisono.cli.simulate_page import machine_in_words, page_of
 from unisono.errors import ConfigError

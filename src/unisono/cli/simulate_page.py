@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unisono.check.paper import DOUBT, Job, Line, Outlook
+from unisono.check.simulate import DOUBT, Job, Line, Outlook
 from unisono.units import amount_of_bytes, duration
 
 BAR = 40

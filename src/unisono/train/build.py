@@ -1,4 +1,7 @@
-"""The parts of a run, built as its settings say."""
+"""What an epoch is mixed of, as the run tells it at its start.
+
+The parts of a run, built as its settings say.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -6,30 +9,48 @@ from pathlib import Path
 import torch
 
 from unisono.batching.respelling import Respelling, respelling_for
+from unisono.batching.sources import shares
 from unisono.batching.stream import Stream
 from unisono.comm.protocol import Comm, Strategy
 from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.comm.strategies.build import strategy_of
 from unisono.comm.strategies.ddp import Ddp
 from unisono.config.settings import Settings
+from unisono.corpus.manifest import Manifest
 from unisono.corpus.reader import Corpus, Split
 from unisono.models.transformer import TransformerModel, build_model
 from unisono.optim.build import build_optimizer
 from unisono.optim.settings import Sgd
+from unisono.records.events import MixedSource
 from unisono.records.layout import RunDirectory
 from unisono.train.averages import Averages
+from unisono.train.checkpoints.checkpoint_sync import Keeper
 from unisono.train.checksums import begin_alike
 from unisono.train.compiling import Compiling
-from unisono.train.examine import Examiner
-from unisono.train.fitting import all_fit
-from unisono.train.keeper import Keeper
+from unisono.train.evaluation import Examination, Examiner, spread_evenly
 from unisono.train.loop import Session
+from unisono.train.oom import all_fit
 from unisono.train.precision import Precision
-from unisono.train.randomness import set_randomness
-from unisono.train.signals import Signals
+from unisono.train.process_setup import Signals, set_randomness
 from unisono.train.step import Parts
-from unisono.train.validate import Examination, spread_evenly
 from unisono.translate.settings import Decoding
+
+
+def mixture(manifest: Manifest, stream: Stream) -> list[MixedSource]:
+    """Return the sources of the training set and their part in an epoch; one alone is none."""
+    blocks, sources = manifest.splits["train"].blocks, stream.sources()
+    names = [entry.source.name for entry in manifest.inputs if entry.split == "train"]
+    names = names if len(names) == len(blocks) else [block.name for block in blocks]
+    mixed = [
+        MixedSource(
+            name=name, tag=block.tag, pairs=block.pairs, times=source.weight, share=share
+        )
+        for name, block, source, share in zip(
+            names, blocks, sources, shares(sources), strict=True
+        )
+    ]
+    return mixed if len(mixed) > 1 else []
+
 
 CLEAN_PAIRS = 500  # of the training set, looked at with every validation
 

@@ -11,6 +11,7 @@ import torch
 
 from unisono.batching.collate import nothing_to_learn
 from unisono.bundle.writer import write_bundle
+from unisono.check.auto_strategy import Choice, settle
 from unisono.comm.collectives import all_or_none
 from unisono.comm.protocol import Comm
 from unisono.comm.strategies.build import idle_strategy
@@ -23,23 +24,17 @@ from unisono.records.environment import describe_environment
 from unisono.records.events import AnyEvent, Chose, Ended, Started, StepTaken, Tested, Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.recorder import Recorder
-from unisono.train.build import build_session, device_of, strategy_for
-from unisono.train.choose import Choice, settle
-from unisono.train.claim import Claim, claim
-from unisono.train.joined import joined
-from unisono.train.keeper import Found
+from unisono.train.build import build_session, device_of, mixture, strategy_for
+from unisono.train.checkpoints.checkpoint_sync import Found
 from unisono.train.loop import Session, train
-from unisono.train.memory import keep_freed_memory
-from unisono.train.mixture import mixture
-from unisono.train.possible import check_possible
 from unisono.train.precision import set_tf32
+from unisono.train.preconditions import check_possible, same_everywhere, uneven_shares
+from unisono.train.process_setup import Signals, keep_freed_memory
 from unisono.train.progress import Progress
-from unisono.train.sameness import same_everywhere
+from unisono.train.run_lock import Claim, claim
 from unisono.train.sampling import sampling
-from unisono.train.sharing import uneven_shares
-from unisono.train.signals import Signals
 from unisono.train.step import warm_up
-from unisono.train.watched import Section, Watched, unwatched
+from unisono.train.supervision import Section, Watched, joined, unwatched
 from unisono.units import seconds_of
 
 

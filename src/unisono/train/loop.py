@@ -17,16 +17,22 @@ from unisono.batching.stream import Stream, Work
 from unisono.config.settings import Settings
 from unisono.errors import RunError, UnisonoError
 from unisono.records.events import AnyEvent, Ended, StepTaken
-from unisono.train.back import roll_back, save
+from unisono.train.checkpoints.checkpoint_sync import Keeper
+from unisono.train.checkpoints.rollback import roll_back, save
 from unisono.train.checksums import compare_weights
-from unisono.train.decide import end_of, save_is_due, validation_is_due
-from unisono.train.examine import Examiner
-from unisono.train.guard import observe
-from unisono.train.keeper import Keeper
-from unisono.train.progress import Progress, after_update, after_validation
-from unisono.train.signals import Signals
+from unisono.train.divergence_guard import observe
+from unisono.train.evaluation import Examiner
+from unisono.train.process_setup import Signals
+from unisono.train.progress import (
+    Progress,
+    after_update,
+    after_validation,
+    end_of,
+    save_is_due,
+    validation_is_due,
+)
 from unisono.train.step import Dials, Parts, StepResult, Wishes, come_together, take_step
-from unisono.train.watched import Section, unwatched
+from unisono.train.supervision import Section, unwatched
 from unisono.units import seconds_of
 
 SKIPS_ALLOWED = 20

@@ -15,9 +15,9 @@ from unisono.optim.build import WORDS
 from unisono.schedules import Schedule
 from unisono.stopwatch import Stopwatch
 from unisono.train.averages import Averages
+from unisono.train.checkpoints.state import live_moments
 from unisono.train.precision import Precision
-from unisono.train.randomness import set_randomness
-from unisono.train.state import live_moments
+from unisono.train.process_setup import set_randomness
 
 
 @dataclass(frozen=True)

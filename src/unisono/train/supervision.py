@@ -1,28 +1,85 @@
-"""A process of a run, looked after: watchman, time limits, and `status.json`."""
+"""How the watchmen of a run come to know each other, through the processes they watch.
+
+A process of a run, looked after: watchman, time limits, and `status.json`.
+
+The processes that a launcher started with this one, until the end of the block.
+"""
 
 import os
+import secrets
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 
+import msgspec
+
+from unisono.comm.bootstrap.join import join
+from unisono.comm.bootstrap.network import LOOPBACK
+from unisono.comm.bootstrap.store import listen
 from unisono.comm.protocol import Comm
-from unisono.comm.waiting import how_contact_was_lost
+from unisono.comm.waiting import Tell, how_contact_was_lost
 from unisono.config.settings import Settings
 from unisono.errors import LostError, UnisonoError
 from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE
-from unisono.lookout.messages import Member
+from unisono.lookout.messages import Member, Orders
 from unisono.lookout.sections import NEVER, Sections
-from unisono.lookout.settings import Limits
+from unisono.lookout.settings import SUPERVISED, Limits
 from unisono.lookout.speaking import record_loss
 from unisono.lookout.worker import Watch, end_with_stacks
 from unisono.records.events import AnyEvent, Ended, StepTaken
 from unisono.records.layout import RunDirectory
 from unisono.records.status import State, Status, write_status
-from unisono.train.watchmen import agree_on_orders
 from unisono.units import duration, seconds_of
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """Where rank 0's watchman is to be called, and with which word."""
+
+    address: str
+    port: int
+    token: str
+
+
+def agree_on_orders(comm: Comm, settings: Settings) -> Orders:
+    """Return what this process's watchman has to know. All processes call this together."""
+    world = comm.world
+    me = Member(world.rank, os.uname().nodename, os.getpid(), world.local_rank)
+    rows = comm.gather_bytes(msgspec.json.encode(me))
+    door, call = -1, b""
+    if world.leads:
+        on_one_machine = world.local_size == world.size
+        listening = listen(LOOPBACK.address if on_one_machine else world.address, 0)
+        address, port = listening.getsockname()[:2]
+        call = msgspec.json.encode(_Call(address, port, secrets.token_hex(16)))
+        door = listening.detach()
+    told = msgspec.json.decode(comm.gather_bytes(call)[0], type=_Call)
+    return Orders(
+        rank=world.rank,
+        members=tuple(msgspec.json.decode(row, type=Member) for row in rows),
+        address=told.address,
+        port=told.port,
+        token=told.token,
+        limit=seconds_of(settings.sync.lost_after),
+        agent=os.getppid(),
+        listen=door,
+        run=settings.run,
+        then=_what_then(),
+    )
+
+
+def _what_then() -> str:
+    """Return what becomes of the run after a loss, as far as this process can know."""
+    most = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
+    done = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    restarts_left = most.isdecimal() and done.isdecimal() and int(done) < int(most)
+    if restarts_left or os.environ.get(SUPERVISED):
+        return "the processes are started again and go on from the last checkpoint"
+    again = "the same command continues from the last checkpoint, if there is one yet"
+    return f"the run ends here; {again}"
+
 
 STATUS_EVERY_SECONDS = 5.0
 
@@ -143,3 +200,29 @@ def seconds_by_section(limits: Limits) -> dict[str, float]:
     """Return the limits in seconds; those that are not set are never reached."""
     texts = {name: getattr(limits, name) for name in Limits.__struct_fields__}
     return {name: seconds_of(text) if text else NEVER for name, text in texts.items()}
+
+
+@contextmanager
+def joined(settings: Settings, timeout_seconds: float, tell: Tell) -> Iterator[Comm]:
+    """Join the others, or stand alone; `tell` is told what the start waits for.
+
+    Losing contact with one of them is an error that says so.
+    """
+    comm = join(
+        settings.device,
+        timeout_seconds,
+        start_seconds=seconds_of(settings.sync.start_timeout),
+        interface=settings.sync.interface,
+        tell=tell,
+    )
+    try:
+        yield comm
+    except RuntimeError as error:
+        how = how_contact_was_lost(error)
+        if not how:
+            raise
+        raise LostError(
+            f"process {comm.world.rank} lost contact with another: {how}"
+        ) from error
+    finally:
+        comm.close()

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from unisono.errors import RunError
 from unisono.records.events import AnyEvent, RolledBack, Saved
-from unisono.train.checkpoint import name_of
-from unisono.train.guard import ROLL_BACKS, after_save
-from unisono.train.keeper import Keeper
+from unisono.train.checkpoints.checkpoint import name_of
+from unisono.train.checkpoints.checkpoint_sync import Keeper
+from unisono.train.divergence_guard import ROLL_BACKS, after_save
 from unisono.train.progress import Progress
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from unisono import atomic
+from unisono.check.probe_run import rehearse
 from unisono.comm.collectives import all_or_none
 from unisono.comm.protocol import Comm
 from unisono.comm.waiting import Tell
@@ -16,7 +17,6 @@ from unisono.physics.pipeline import USUAL_BUCKET_MB
 from unisono.physics.way import AUTO, Way
 from unisono.records.events import how_often
 from unisono.records.layout import RunDirectory
-from unisono.train.rehearsal import rehearse
 
 SECONDS = 10.0
 PRICES = {

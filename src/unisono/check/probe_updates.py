@@ -22,9 +22,9 @@ from unisono.comm.strategies.threaded_replica import MOST
 from unisono.models.loss import loss_sums, token_losses
 from unisono.models.transformer import TransformerModel
 from unisono.physics.measured import Gradient, Update
+from unisono.train.evaluation import ROWS_OF_A_STEP
 from unisono.train.loop import Session
 from unisono.train.step import Wishes, take_step
-from unisono.train.validate import ROWS_OF_A_STEP
 from unisono.translate.beam import search
 
 ROUND_SECONDS = 1.0

@@ -14,8 +14,8 @@ from unisono.comm.protocol import Comm, Memory
 from unisono.comm.strategies.strategy_state import Forgetful, collect, deal
 from unisono.errors import RunError
 from unisono.records.events import Saved, Warned
-from unisono.train import checkpoint, state
 from unisono.train.averages import Averages, averages_of, split, weights_of
+from unisono.train.checkpoints import checkpoint, state
 from unisono.train.progress import Progress, rolled_back
 
 FAILURES_ALLOWED = 3

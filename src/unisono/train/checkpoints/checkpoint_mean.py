@@ -17,7 +17,7 @@ from unisono.corpus.reader import Corpus, open_corpus
 from unisono.errors import ConfigError, DataError
 from unisono.models.transformer import load_model, weight_shapes
 from unisono.records.layout import RunDirectory
-from unisono.train import checkpoint
+from unisono.train.checkpoints import checkpoint
 
 
 @dataclass(frozen=True)

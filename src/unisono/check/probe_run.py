@@ -14,6 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from unisono.check.inventory import describe_process, existing_part
+from unisono.check.overhead_probe import Beside, Deadline, measure_beside, worst
+from unisono.check.probe_updates import NotExchanged, Trial
 from unisono.comm.collectives import all_or_none
 from unisono.comm.probes.compression import PackingProbe, narrowing_cost, outer_cost
 from unisono.comm.probes.link import latency, one_way_rates, sum_of, sustained
@@ -26,20 +29,14 @@ from unisono.models.transformer import TransformerModel
 from unisono.physics.exchange import narrowed
 from unisono.physics.measured import Gradient, Job, Measured, OneWay, Process, Sum, Update
 from unisono.physics.way import AUTO
-from unisono.train.beside import Beside, measure_beside, worst
 from unisono.train.build import build_session
-from unisono.train.claim import check_made_as_told
-from unisono.train.deadline import Deadline
-from unisono.train.fitting import all_fit, fitting
-from unisono.train.inventory import describe_process, existing_part
-from unisono.train.joined import joined
 from unisono.train.loop import Session
-from unisono.train.memory import keep_freed_memory
-from unisono.train.possible import check_possible, updates_of
+from unisono.train.oom import all_fit, fitting
 from unisono.train.precision import set_tf32
-from unisono.train.sameness import same_everywhere
-from unisono.train.signals import Signals
-from unisono.train.trial import NotExchanged, Trial
+from unisono.train.preconditions import check_possible, same_everywhere, updates_of
+from unisono.train.process_setup import Signals, keep_freed_memory
+from unisono.train.run_lock import check_made_as_told
+from unisono.train.supervision import joined
 
 SECONDS = 35.0
 PATIENCE_SECONDS = 60.0

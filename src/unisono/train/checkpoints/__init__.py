@@ -1,0 +1,1 @@
+"""Checkpoints: their files, how processes share them, and rolling back to one."""

@@ -1,0 +1,95 @@
+"""What must be the same on all processes of a run.
+
+What a run is refused for before any of it begins, by `train` and by `check` alike.
+
+Whether the processes get equal shares of an update.
+"""
+
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from unisono.batching.settings import Budget
+from unisono.batching.stream import Stream
+from unisono.comm.collectives import all_or_none, check_same
+from unisono.comm.protocol import Comm
+from unisono.comm.strategies.build import check_strategy
+from unisono.config.sanity import check_warm_up
+from unisono.config.settings import Settings
+from unisono.config.write import to_toml
+from unisono.corpus.reader import Corpus
+from unisono.records.layout import RunDirectory
+from unisono.train.build import compiling_of, precision_of, respelling_of, stream_of
+from unisono.train.compiling import check_compiler
+from unisono.train.precision import check_precision
+
+
+def same_everywhere(comm: Comm, settings: Settings, corpus: Corpus) -> None:
+    """Raise an error if processes have other versions, settings or text than the leader."""
+    facts = {
+        "the version of unisono": version("unisono"),
+        "the version of torch": str(torch.__version__),
+        **{f"the setting {name}": value for name, value in _spelt_out(settings)},
+        "the corpus": corpus.fingerprint[:16],
+    }
+    check_same(comm, facts)
+
+
+def _spelt_out(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield every setting with its value, as the run's config.toml has them."""
+    tables = tomllib.loads(to_toml(settings))
+    for name, value in tables.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{key}", repr(inner)) for key, inner in value.items())
+        else:
+            yield name, repr(value)
+
+
+BEGIN_LATE = ("powersgd", "diloco")  # after their warm-up: how long a run is must be known
+
+
+def check_possible(comm: Comm, settings: Settings, corpus: Corpus) -> None:
+    """Raise an error on all processes if one of them cannot do what the settings ask for."""
+    continued = bool(settings.run) and RunDirectory(Path(settings.run)).config.is_file()
+    all_or_none(
+        comm, lambda: check_strategy(settings.sync, comm.world.size, continued=continued)
+    )
+    all_or_none(comm, lambda: check_precision(precision_of(settings, comm)))
+    all_or_none(comm, lambda: check_compiler(compiling_of(settings), comm.world.device))
+    all_or_none(comm, lambda: respelling_of(settings, corpus))
+    if settings.train.max_epochs and settings.sync.strategy in BEGIN_LATE:
+        all_or_none(comm, lambda: _check_epochs(settings, stream_of(settings, corpus, comm)))
+
+
+def updates_of(settings: Settings, stream: Stream) -> int:
+    """Return how many updates the run makes, or 0 if nothing limits them by number."""
+    limits = settings.train
+    epochs = limits.max_epochs * stream.updates_in(1) if limits.max_epochs else 0
+    return min((count for count in (limits.max_steps, epochs) if count), default=0)
+
+
+def _check_epochs(settings: Settings, stream: Stream) -> None:
+    check_warm_up(settings, updates_of(settings, stream), where="[sync] warmup_steps")
+
+
+WORTH_TELLING = 0.8
+
+
+def uneven_shares(budget: Budget, processes: int) -> str:
+    """Return what to tell if processes would often wait for others, or "".
+
+    An update is as slow as the process with the most micro-batches.
+    """
+    number = budget.micro_batches_per_update
+    most = -(-number // processes)
+    if number >= WORTH_TELLING * most * processes:
+        return ""
+    idle = f", so {processes - number} have nothing to do" if number < processes else ""
+    lower = budget.tokens_per_update // (processes * most)
+    return (
+        f"an update has {number} micro-batches for {processes} processes{idle}; the work would "
+        f"be shared evenly with `batching.tokens_per_micro_batch = {lower}`"
+    )
