@@ -2,8 +2,8 @@
 
 import pytest
 
-from unisono.lookout.ledger import Clock, Ledger
-from unisono.lookout.messages import Loss, Member, Report
+from unisono.heartbeat.loss_detector import Clock, Ledger
+from unisono.heartbeat.messages import Loss, Member, Report
 
 MEMBERS = [Member(rank, f"node{rank}", 100 + rank) for rank in range(3)]
 LIMIT = 10.0

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from unisono.lookout.process import Watched, describe_end, look_at
+from unisono.heartbeat.process import Watched, describe_end, look_at
 
 pytestmark = pytest.mark.ranks
 

@@ -3,8 +3,8 @@
 import threading
 import time
 
-from unisono.lookout import sections
-from unisono.lookout.sections import NEVER, Sections
+from unisono.heartbeat import section_limits as sections
+from unisono.heartbeat.section_limits import NEVER, Sections
 
 LIMITS = {"start": 0.4, "data": 0.2, "step": 0.3, "evaluation": 5.0, "save": NEVER}
 

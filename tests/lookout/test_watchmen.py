@@ -12,16 +12,16 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from unisono.lookout.contact import ask
-from unisono.lookout.messages import Member, Orders, Report, to_line
+from unisono.heartbeat.client import ask
+from unisono.heartbeat.messages import Member, Orders, Report, to_line
 
 pytestmark = pytest.mark.ranks
 
 LIMIT = 4.0
 WORKER = """
 import os, sys
-from unisono.lookout.messages import Orders, from_line
-from unisono.lookout.worker import Watch
+from unisono.heartbeat.messages import Orders, from_line
+from unisono.heartbeat.worker import Watch
 
 def end(words):
     os._exit(76)

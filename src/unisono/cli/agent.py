@@ -45,7 +45,7 @@ def main() -> None:
 
 def _watch_endpoint(arguments: list[str]) -> None:
     """Never wait without end for a store on another machine."""
-    from unisono.lookout.endpoint import watch_endpoint
+    from unisono.heartbeat.client import watch_endpoint
 
     prefix = "--rdzv-endpoint="
     named = [word.removeprefix(prefix) for word in arguments if word.startswith(prefix)]

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FrameType
 
 from unisono.exit_codes import FINAL, PREEMPTED
+from unisono.heartbeat.settings import SUPERVISED
 from unisono.launch.outcome import was_preempted
-from unisono.lookout.settings import SUPERVISED
 from unisono.records.layout import RunDirectory
 from unisono.units import duration
 

@@ -6,7 +6,7 @@ import msgspec
 
 from unisono.batching.settings import Batching
 from unisono.comm.settings import Sync
-from unisono.lookout.settings import Limits
+from unisono.heartbeat.settings import Limits
 from unisono.models.settings import TransformerSettings
 from unisono.monitor.settings import Monitor
 from unisono.optim.settings import Adam, Optimizer

@@ -24,11 +24,11 @@ from unisono.comm.waiting import Tell, how_contact_was_lost
 from unisono.config.settings import Settings
 from unisono.errors import LostError, UnisonoError
 from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE
-from unisono.lookout.messages import Member, Orders
-from unisono.lookout.sections import NEVER, Sections
-from unisono.lookout.settings import SUPERVISED, Limits
-from unisono.lookout.speaking import record_loss
-from unisono.lookout.worker import Watch, end_with_stacks
+from unisono.heartbeat.announce import record_loss
+from unisono.heartbeat.messages import Member, Orders
+from unisono.heartbeat.section_limits import NEVER, Sections
+from unisono.heartbeat.settings import SUPERVISED, Limits
+from unisono.heartbeat.worker import Watch, end_with_stacks
 from unisono.records.events import AnyEvent, Ended, StepTaken
 from unisono.records.layout import RunDirectory
 from unisono.records.status import State, Status, write_status

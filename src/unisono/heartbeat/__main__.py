@@ -1,11 +1,11 @@
-"""`python -m unisono.lookout`: a watchman, started by its worker and told what to do by it."""
+"""`python -m unisono.heartbeat`: a watchman, started by its worker and told what to do by it."""
 
 import os
 import signal
 import sys
 
-from unisono.lookout.messages import Orders, from_line
-from unisono.lookout.watchman import Watchman
+from unisono.heartbeat.messages import Orders, from_line
+from unisono.heartbeat.sidecar import Watchman
 
 EARS, MOUTH = 0, 1
 

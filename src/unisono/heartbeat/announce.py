@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from unisono.exit_codes import RESTARTABLE
+from unisono.heartbeat.messages import Loss, Member, Orders
 from unisono.jsonl import LineWriter
-from unisono.lookout.messages import Loss, Member, Orders
 from unisono.records.events import Lost, to_line
 from unisono.records.layout import RunDirectory
 from unisono.records.status import Status, write_status

@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 
 from unisono.exit_codes import RESTARTABLE
-from unisono.lookout.messages import LONGEST_LINE, Note, Orders, Verdict, from_line, to_line
+from unisono.heartbeat.messages import LONGEST_LINE, Note, Orders, Verdict, from_line, to_line
 from unisono.records.layout import RunDirectory
 
-COMMAND = (sys.executable, "-m", "unisono.lookout")
+COMMAND = (sys.executable, "-m", "unisono.heartbeat")
 # A watchman that was killed is replaced, but not for ever.
 WATCHMEN = 5
 

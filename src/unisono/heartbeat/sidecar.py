@@ -5,10 +5,10 @@ import select
 import time
 from contextlib import suppress
 
-from unisono.lookout.contact import Contact
-from unisono.lookout.hub import Hub
-from unisono.lookout.ledger import BEAT_SECONDS, FIRST_WORD_SECONDS, STOPPED_SHARE
-from unisono.lookout.messages import (
+from unisono.heartbeat.announce import Speaker, sentence
+from unisono.heartbeat.client import Contact
+from unisono.heartbeat.loss_detector import BEAT_SECONDS, FIRST_WORD_SECONDS, STOPPED_SHARE
+from unisono.heartbeat.messages import (
     LONGEST_LINE,
     Condition,
     Loss,
@@ -19,8 +19,8 @@ from unisono.lookout.messages import (
     from_line,
     to_line,
 )
-from unisono.lookout.process import Sight, Watched
-from unisono.lookout.speaking import Speaker, sentence
+from unisono.heartbeat.process import Sight, Watched
+from unisono.heartbeat.server import Hub
 
 LOOK_SECONDS = 0.25
 # What a worker gets to write down where it stood before it is killed.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.lookout.messages import How, Loss, Member, Report
+from unisono.heartbeat.messages import How, Loss, Member, Report
 
 BEAT_SECONDS = 1.0
 # Of the limit: what may pass in silence, and how long a process may stand still. The rest is

@@ -5,8 +5,8 @@ import socket
 import threading
 import time
 
-from unisono.lookout.ledger import Clock, Ledger
-from unisono.lookout.messages import (
+from unisono.heartbeat.loss_detector import Clock, Ledger
+from unisono.heartbeat.messages import (
     LONGEST_LINE,
     Answer,
     Loss,
