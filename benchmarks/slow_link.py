@@ -8,7 +8,7 @@ from pathlib import Path
 
 from measure import median, on_the_cores_of
 
-from unisono.physics.ring import ring_bytes
+from unisono.cost_model.exchange import ring_bytes
 from unisono.records.view import RunView, read_run
 from unisono.units import BITS, amount
 

@@ -7,8 +7,8 @@ import pytest
 
 from physics.measuring import JOB, MB, process, two
 from unisono.check.page import json_of, page_of
-from unisono.physics.forecast import forecast
-from unisono.physics.measured import Measured, OneWay
+from unisono.cost_model.forecast import forecast
+from unisono.cost_model.probe_results import Measured, OneWay
 
 
 def unlimited(**changes):

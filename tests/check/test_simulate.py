@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 from unisono.check.simulate import Job, outlooks
 from unisono.cli.simulate import simulate
+from unisono.cost_model.exchange import nominal_link
 from unisono.errors import ConfigError
 from unisono.models.settings import PRESETS, TransformerSettings
-from unisono.physics.link import nominal_link
 
 BASE = TransformerSettings(**PRESETS["base"])
 FIELD = ["--model", "base", "--gpu", "V100", "--gpus-per-node", "2", "--link", "1gbit"]

@@ -27,8 +27,8 @@ from unisono.comm.strategies.quantize import pack
 from unisono.comm.strategies.strategy_state import collect, deal
 from unisono.comm.strategies.subgroups import Lines
 from unisono.comm.waiting import how_contact_was_lost
-from unisono.physics.measured import Gradient
-from unisono.physics.pipeline import filled
+from unisono.cost_model.probe_results import Gradient
+from unisono.cost_model.step import filled
 from unisono.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.ranks

@@ -16,7 +16,7 @@ from unisono.comm.strategies.quantize import (
     padded,
     unpack,
 )
-from unisono.physics import exchange
+from unisono.cost_model import exchange
 
 # The largest error, as a share of the largest number of the block.
 COARSEST = {32: 0.0, 16: 2**-11, 8: 1 / 254, 4: 1 / 14}

@@ -8,7 +8,7 @@ import torch
 from support.exchanges import SMALL_BUCKETS, exact_gradients, exchange, left_over, new_model
 from unisono.comm.strategies.powersgd import PowerSgd
 from unisono.comm.strategies.strategy_state import collect, deal
-from unisono.physics.exchange import narrowed
+from unisono.cost_model.exchange import narrowed
 
 pytestmark = [pytest.mark.ranks, pytest.mark.parametrize("ranks", [2, 3], indirect=True)]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 
 from diagnose.made_runs import BEGAN, PARAMETERS, healthy_run, step, team
-from unisono.physics.ring import ring_bytes
+from unisono.cost_model.exchange import ring_bytes
 from unisono.records.machines import MachineLog
 from unisono.records.sampled import Gpu, Link, Machine, Peer, Sampled, Traffic
 

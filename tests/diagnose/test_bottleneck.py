@@ -17,10 +17,10 @@ from diagnose.made_runs import (
     validated,
 )
 from diagnose.made_samples import uneven
+from unisono.cost_model.exchange import ring_bytes
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.ledger import keep_ledger
 from unisono.diagnose.sessions import sessions_of
-from unisono.physics.ring import ring_bytes
 
 
 def found(run):

@@ -2,15 +2,9 @@
 
 import msgspec
 
-from unisono.physics.forecast import forecast
-from unisono.physics.measured import (
-    Job,
-    Measured,
-    Process,
-    Sum,
-    Update,
-)
-from unisono.physics.ring import ring_bytes
+from unisono.cost_model.exchange import ring_bytes
+from unisono.cost_model.forecast import forecast
+from unisono.cost_model.probe_results import Job, Measured, Process, Sum, Update
 
 MB = 1_000_000
 JOB = Job(

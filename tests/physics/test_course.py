@@ -4,11 +4,9 @@ import msgspec
 import pytest
 
 from physics.measuring import JOB, MB, process, two
-from unisono.physics.forecast import forecast
-from unisono.physics.measured import (
-    Measured,
-)
-from unisono.physics.ring import ring_bytes
+from unisono.cost_model.exchange import ring_bytes
+from unisono.cost_model.forecast import forecast
+from unisono.cost_model.probe_results import Measured
 
 
 def test_machines_that_went_apart_meet_before_each_evaluation_and_checkpoint():

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from unisono.cost_model.cluster import Cluster, exact_exchange, step_on
+from unisono.cost_model.devices import device_called
+from unisono.cost_model.exchange import Link, flat_ring, nominal_link
+from unisono.cost_model.run_cost import bill_for, why_not
+from unisono.cost_model.step import Work
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.models.size import parameter_count, training_flops
-from unisono.physics.bill import bill_for, why_not
-from unisono.physics.cluster import Cluster, exact_exchange, step_on
-from unisono.physics.devices import device_called
-from unisono.physics.exchange import flat_ring
-from unisono.physics.link import Link, nominal_link
-from unisono.physics.step import Work
 
 FIELD = Path(__file__).resolve().parents[3] / "shared" / "field-runs.csv"
 SENTENCES = 256  # a GPU

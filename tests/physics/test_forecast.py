@@ -4,18 +4,11 @@ import msgspec
 import pytest
 
 from physics.measuring import JOB, MB, configured, process, two
-from unisono.physics.cluster import MOST_LOCAL_STEPS
-from unisono.physics.forecast import forecast
-from unisono.physics.measured import (
-    Gradient,
-    Measured,
-    OneWay,
-    Packing,
-    Sum,
-    Update,
-)
-from unisono.physics.ring import ring_bytes
-from unisono.physics.rounds import rounds_of
+from unisono.cost_model.cluster import MOST_LOCAL_STEPS
+from unisono.cost_model.exchange import ring_bytes
+from unisono.cost_model.forecast import forecast
+from unisono.cost_model.probe_results import Gradient, Measured, OneWay, Packing, Sum, Update
+from unisono.cost_model.probe_rounds import rounds_of
 
 
 def test_a_step_is_computing_and_what_the_backward_pass_does_not_hide():

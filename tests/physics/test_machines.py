@@ -1,6 +1,6 @@
 import pytest
 
-from unisono.physics.machines import machines_of, parties
+from unisono.cost_model.exchange import machines_of, parties
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import pytest
 
 from physics.measuring import JOB, MB, configured, process
 from unisono.comm.strategies.build import STRATEGIES
-from unisono.physics.forecast import forecast
-from unisono.physics.measured import Measured
-from unisono.physics.memory import exchange_memory, memory_of
+from unisono.cost_model.forecast import forecast
+from unisono.cost_model.memory import exchange_memory, memory_of
+from unisono.cost_model.probe_results import Measured
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.errors import ConfigError
-from unisono.physics.bill import Option, bill_for, least_drastic, why_not
-from unisono.physics.cluster import (
+from unisono.cost_model.cluster import (
     BUSY,
     MOST_LOCAL_STEPS,
     Cluster,
@@ -19,12 +17,28 @@ from unisono.physics.cluster import (
     rare_exchange,
     step_on,
 )
-from unisono.physics.devices import DEVICES, device_called, measured_cpu
-from unisono.physics.exchange import Exchange, flat_ring, gathered, hierarchical, packed_bytes
-from unisono.physics.link import Link, nominal_link
-from unisono.physics.measured import Gradient
-from unisono.physics.pipeline import arrivals, buckets_of, filled, ready_times
-from unisono.physics.step import Step, Work, step_of
+from unisono.cost_model.devices import DEVICES, device_called, measured_cpu
+from unisono.cost_model.exchange import (
+    Exchange,
+    Link,
+    flat_ring,
+    gathered,
+    hierarchical,
+    nominal_link,
+    packed_bytes,
+)
+from unisono.cost_model.probe_results import Gradient
+from unisono.cost_model.run_cost import Option, bill_for, least_drastic, why_not
+from unisono.cost_model.step import (
+    Step,
+    Work,
+    arrivals,
+    buckets_of,
+    filled,
+    ready_times,
+    step_of,
+)
+from unisono.errors import ConfigError
 
 MB = 1 << 20
 WORK = Work(forward=1.0, backward=2.0, optimizer=0.1, other=0.1)

@@ -10,9 +10,9 @@ from train.test_resume import link_corpus
 from unisono.check.auto_strategy import Choice, _with, choose, settle
 from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
-from unisono.physics.forecast import forecast
-from unisono.physics.measured import Job, Measured, Process, Sum, Update
-from unisono.physics.ring import ring_bytes
+from unisono.cost_model.exchange import ring_bytes
+from unisono.cost_model.forecast import forecast
+from unisono.cost_model.probe_results import Job, Measured, Process, Sum, Update
 from unisono.train.job import _chose
 
 MB = 1_000_000

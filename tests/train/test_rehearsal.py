@@ -18,10 +18,10 @@ from unisono.check.probe_updates import NotExchanged, Trial, longest
 from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
+from unisono.cost_model.exchange import narrowed
 from unisono.errors import ConfigError, UnisonoError
 from unisono.models.size import matrix_shapes
 from unisono.models.transformer import TransformerModel
-from unisono.physics.exchange import narrowed
 from unisono.train.build import build_session, stream_of
 from unisono.train.process_setup import Signals
 

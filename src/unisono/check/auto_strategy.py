@@ -11,10 +11,10 @@ from unisono.comm.protocol import Comm
 from unisono.comm.waiting import Tell
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
+from unisono.cost_model.forecast import Forecast, forecast
+from unisono.cost_model.scenarios import AUTO, Way
+from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.errors import DataError
-from unisono.physics.forecast import Forecast, forecast
-from unisono.physics.pipeline import USUAL_BUCKET_MB
-from unisono.physics.way import AUTO, Way
 from unisono.records.events import how_often
 from unisono.records.layout import RunDirectory
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from unisono.physics.forecast import Forecast
-from unisono.physics.measured import Measured, Process
-from unisono.physics.memory import memory_of
-from unisono.physics.way import Way
+from unisono.cost_model.forecast import Forecast
+from unisono.cost_model.memory import memory_of
+from unisono.cost_model.probe_results import Measured, Process
+from unisono.cost_model.scenarios import Way
 from unisono.printable import printable
 from unisono.units import amount_of_bytes, duration
 

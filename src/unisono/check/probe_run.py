@@ -25,10 +25,18 @@ from unisono.comm.strategies.ddp import Ddp
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
+from unisono.cost_model.exchange import narrowed
+from unisono.cost_model.probe_results import (
+    Gradient,
+    Job,
+    Measured,
+    OneWay,
+    Process,
+    Sum,
+    Update,
+)
+from unisono.cost_model.scenarios import AUTO
 from unisono.models.transformer import TransformerModel
-from unisono.physics.exchange import narrowed
-from unisono.physics.measured import Gradient, Job, Measured, OneWay, Process, Sum, Update
-from unisono.physics.way import AUTO
 from unisono.train.build import build_session
 from unisono.train.loop import Session
 from unisono.train.oom import all_fit, fitting

@@ -19,9 +19,9 @@ from unisono.comm.solo import Solo
 from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.comm.strategies.packed_gather import wait_for_device
 from unisono.comm.strategies.threaded_replica import MOST
+from unisono.cost_model.probe_results import Gradient, Update
 from unisono.models.loss import loss_sums, token_losses
 from unisono.models.transformer import TransformerModel
-from unisono.physics.measured import Gradient, Update
 from unisono.train.evaluation import ROWS_OF_A_STEP
 from unisono.train.loop import Session
 from unisono.train.step import Wishes, take_step

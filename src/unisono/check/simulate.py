@@ -9,17 +9,23 @@ checkpoint computes is not known on paper; that machines which went apart meet f
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from unisono.cost_model.cluster import Cluster, choices, step_on
+from unisono.cost_model.devices import FLOPS_PER_BYTE
+from unisono.cost_model.exchange import Exchange, Link
+from unisono.cost_model.probe_results import Job as Plan
+from unisono.cost_model.probe_results import Measured, Process
+from unisono.cost_model.run_cost import (
+    Bill,
+    Course,
+    Option,
+    bill_for,
+    course_of,
+    least_drastic,
+    why_not,
+)
+from unisono.cost_model.step import Step, Work
 from unisono.models.settings import TransformerSettings
 from unisono.models.size import parameter_count, training_flops
-from unisono.physics.bill import Bill, Option, bill_for, least_drastic, why_not
-from unisono.physics.cluster import Cluster, choices, step_on
-from unisono.physics.course import Course, course_of
-from unisono.physics.devices import FLOPS_PER_BYTE
-from unisono.physics.exchange import Exchange
-from unisono.physics.link import Link
-from unisono.physics.measured import Job as Plan
-from unisono.physics.measured import Measured, Process
-from unisono.physics.step import Step, Work
 
 # Adam reads weight, gradient and two moments of four bytes each, and writes all but the
 # gradient: memory is what that takes, on every device as much.

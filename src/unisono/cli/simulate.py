@@ -13,10 +13,10 @@ from unisono.check.plot import plot_of
 from unisono.check.simulate import DOUBT, Job, Line, Outlook, in_doubt, outlooks
 from unisono.cli.options import Number, PathType
 from unisono.cli.simulate_page import machine_in_words, page_of
+from unisono.cost_model.devices import device_called
+from unisono.cost_model.exchange import Link, nominal_link
 from unisono.errors import ConfigError
 from unisono.models.settings import PRESETS, TransformerSettings
-from unisono.physics.devices import device_called
-from unisono.physics.link import Link, nominal_link
 from unisono.units import BITS, amount
 
 FORMAT = 1

@@ -5,15 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from unisono.cost_model.cluster import INSIDE, Cluster, choices, exact_exchange, step_on
+from unisono.cost_model.exchange import Exchange, Link
+from unisono.cost_model.run_cost import Option, least_drastic
+from unisono.cost_model.step import Work
 from unisono.diagnose.case import Case
 from unisono.diagnose.exchanged import expected_bytes
 from unisono.diagnose.ledger import parts_of
 from unisono.diagnose.link_use import link_uses, slowest
-from unisono.physics.bill import Option, least_drastic
-from unisono.physics.cluster import INSIDE, Cluster, choices, exact_exchange, step_on
-from unisono.physics.exchange import Exchange
-from unisono.physics.link import Link
-from unisono.physics.step import Work
 
 BETWEEN_PROCESSES = Link(1e9, 50e-6)  # of one machine, over its loopback
 BYTES_PER_MBIT = 125_000.0

@@ -2,11 +2,11 @@
 
 import msgspec
 
+from unisono.cost_model.devices import DEVICES, Device
 from unisono.diagnose.case import Case
 from unisono.diagnose.corpus_facts import corpus_facts
 from unisono.models.settings import TransformerSettings
 from unisono.models.size import training_flops
-from unisono.physics.devices import DEVICES, Device
 
 
 def flops_per_update(case: Case) -> float | None:

@@ -2,13 +2,18 @@
 
 import msgspec
 
+from unisono.cost_model.exchange import (
+    gathered,
+    machines_of,
+    narrowed,
+    packed_bytes,
+    parties,
+    ring_bytes,
+)
 from unisono.diagnose.case import Case
 from unisono.diagnose.corpus_facts import corpus_facts
 from unisono.models.settings import TransformerSettings
 from unisono.models.size import matrix_shapes
-from unisono.physics.exchange import gathered, narrowed, packed_bytes
-from unisono.physics.machines import machines_of, parties
-from unisono.physics.ring import ring_bytes
 from unisono.units import amount_of_bytes
 
 NARROW = "powersgd"

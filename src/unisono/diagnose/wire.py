@@ -9,10 +9,9 @@ import math
 from dataclasses import dataclass
 from statistics import median
 
+from unisono.cost_model.exchange import Link, nominal_link, ring_bytes
 from unisono.diagnose.ledger import Ledger
 from unisono.diagnose.report import Bottleneck, Shares
-from unisono.physics.link import Link, nominal_link
-from unisono.physics.ring import ring_bytes
 from unisono.records.imported import Imported
 
 NEARLY_ALL = 0.75  # of the step: the exchange sets the pace

@@ -18,8 +18,8 @@ from unisono.comm.strategies.build import idle_strategy
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
+from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.models.transformer import TransformerModel
-from unisono.physics.pipeline import USUAL_BUCKET_MB
 from unisono.records.environment import describe_environment
 from unisono.records.events import AnyEvent, Chose, Ended, Started, StepTaken, Tested, Warned
 from unisono.records.layout import RunDirectory

@@ -6,9 +6,9 @@ import msgspec
 
 from unisono.comm.protocol import Comm
 from unisono.config.settings import Settings
+from unisono.cost_model.exchange import machines_of
 from unisono.monitor.orders import Orders
 from unisono.monitor.worker import Sampling
-from unisono.physics.machines import machines_of
 from unisono.units import seconds_of
 
 

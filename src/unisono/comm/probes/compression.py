@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unisono.comm.protocol import Comm
 from unisono.comm.strategies.quantize import BLOCK, Bits, add_unpacked, pack
-from unisono.physics.measured import Packing
+from unisono.cost_model.probe_results import Packing
 
 NUMBERS = 4096 * BLOCK * 4  # more than a processor keeps near it, as of a model
 REPEATS = 5

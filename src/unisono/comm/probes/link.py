@@ -17,7 +17,7 @@ from torch import Tensor
 
 from unisono.comm.protocol import Comm
 from unisono.comm.strategies.packed_gather import wait_for_device
-from unisono.physics.measured import OneWay, Sum
+from unisono.cost_model.probe_results import OneWay, Sum
 
 Pairs = tuple[tuple[int, int], ...]
 

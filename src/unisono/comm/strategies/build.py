@@ -7,7 +7,7 @@ from unisono.comm.strategies.compressed import Compressed
 from unisono.comm.strategies.ddp import Ddp
 from unisono.comm.strategies.diloco import Diloco, check_company
 from unisono.comm.strategies.powersgd import PowerSgd
-from unisono.physics.pipeline import USUAL_BUCKET_MB
+from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.units import seconds_of
 
 STRATEGIES: dict[str, type[Strategy]] = {

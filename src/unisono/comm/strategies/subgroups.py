@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from unisono.comm.protocol import Comm
-from unisono.physics.machines import machines_of
+from unisono.cost_model.exchange import machines_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass
 from statistics import fmean
 
+from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.diagnose.case import Case
 from unisono.diagnose.exchanged import expected_bytes
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import count, percent
-from unisono.physics.pipeline import USUAL_BUCKET_MB
 from unisono.units import duration
 
 # What TCP dares to send at once after a pause; with every answer it is twice as much.

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
+from unisono.cost_model.exchange import Exchange
+from unisono.cost_model.run_cost import why_not
 from unisono.diagnose.alone import Alone, Better, better_exchange, one_machine
 from unisono.diagnose.case import Case
 from unisono.diagnose.report import Finding
 from unisono.diagnose.words import listing, percent
-from unisono.physics.bill import why_not
-from unisono.physics.exchange import Exchange
 from unisono.units import duration
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from unisono.physics.machines import machines_of
+from unisono.cost_model.exchange import machines_of
 
 
 class Update(msgspec.Struct, frozen=True):

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from unisono.physics.bill import why_not
-from unisono.physics.link import Link
-from unisono.physics.measured import Measured
-from unisono.physics.notes import notes_of
-from unisono.physics.notes_of_run import notes_of_run
-from unisono.physics.rounds import Round, best_bucket, middle_of, rounds_of, step_in
-from unisono.physics.step import Work
-from unisono.physics.way import AUTO, Way
-from unisono.physics.ways import each_alone, middle_link, ways_on
+from unisono.cost_model.exchange import Link
+from unisono.cost_model.notes import notes_of, notes_of_run
+from unisono.cost_model.probe_results import Measured
+from unisono.cost_model.probe_rounds import Round, best_bucket, middle_of, rounds_of, step_in
+from unisono.cost_model.run_cost import why_not
+from unisono.cost_model.scenarios import AUTO, Way, each_alone, middle_link, ways_on
+from unisono.cost_model.step import Work
 
 WORTH_A_NOTE = 0.03
 

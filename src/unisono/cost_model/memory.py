@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.physics.measured import Measured, Process
-from unisono.physics.ring import BYTES_PER_FLOAT32
+from unisono.cost_model.exchange import BYTES_PER_FLOAT32
+from unisono.cost_model.probe_results import Measured, Process
 
 # Numbers that each strategy keeps for every weight besides weight, gradient and optimizer.
 KEPT_NUMBERS = {

@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from unisono.physics.cluster import INSIDE, Cluster, step_on
-from unisono.physics.exchange import Exchange
-from unisono.physics.link import Link
-from unisono.physics.measured import Measured, Process, Update, computing_of
-from unisono.physics.pipeline import USUAL_BUCKET_MB
-from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
-from unisono.physics.step import Step, Work
+from unisono.cost_model.cluster import INSIDE, Cluster, step_on
+from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, Link, ring_bytes
+from unisono.cost_model.probe_results import Measured, Process, Update, computing_of
+from unisono.cost_model.step import USUAL_BUCKET_MB, Step, Work
 
 BUCKETS_MB = (USUAL_BUCKET_MB, 16.0, 8.0, 4.0, 2.0, 1.0)
 FREE_TOLL = 2.5e-9  # seconds of a processor for each byte that it sends over a fast network

@@ -5,12 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from unisono.physics.exchange import Exchange, flat_ring, gathered, packed_bytes
-from unisono.physics.link import Link
-from unisono.physics.measured import Gradient
-from unisono.physics.pipeline import USUAL_BUCKET_MB, buckets_of
-from unisono.physics.ring import BYTES_PER_FLOAT32, ring_bytes
-from unisono.physics.step import Inside, Step, Work, step_of
+from unisono.cost_model.exchange import (
+    BYTES_PER_FLOAT32,
+    Exchange,
+    Link,
+    flat_ring,
+    gathered,
+    packed_bytes,
+    ring_bytes,
+)
+from unisono.cost_model.probe_results import Gradient
+from unisono.cost_model.step import USUAL_BUCKET_MB, Inside, Step, Work, buckets_of, step_of
 
 INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
 # A link that a rare exchange keeps busy all the time is late as soon as anything else is sent.
