@@ -7,9 +7,9 @@ import pytest
 
 from diagnose.made_runs import PARAMETERS, healthy_run, now, start, step, team
 from diagnose.made_samples import pair
-from unisono.diagnose.alone import better_exchange, one_machine
 from unisono.diagnose.case import open_case
 from unisono.diagnose.diagnosis import diagnose
+from unisono.diagnose.evidence.counterfactual import better_exchange, one_machine
 
 
 def case_of(run):

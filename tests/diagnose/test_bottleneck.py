@@ -19,8 +19,8 @@ from diagnose.made_runs import (
 from diagnose.made_samples import uneven
 from unisono.cost_model.exchange import ring_bytes
 from unisono.diagnose.diagnosis import diagnose
-from unisono.diagnose.ledger import keep_ledger
-from unisono.diagnose.sessions import sessions_of
+from unisono.diagnose.evidence.ledger import keep_ledger
+from unisono.diagnose.evidence.sessions import sessions_of
 
 
 def found(run):

@@ -5,7 +5,13 @@ from random import Random
 import pytest
 
 from diagnose.made_runs import step
-from unisono.diagnose.curve import correlated, mean_loss, noise_of, tail_of, window_losses
+from unisono.diagnose.evidence.curve import (
+    correlated,
+    mean_loss,
+    noise_of,
+    tail_of,
+    window_losses,
+)
 
 
 def test_noise_is_the_scatter_around_the_course_not_the_course():

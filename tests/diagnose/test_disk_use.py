@@ -7,9 +7,9 @@ import pytest
 
 from diagnose.made_runs import BEGAN, healthy_run, now, saved
 from diagnose.made_samples import machine, sampled, samples
-from unisono.diagnose.counted import Stretch
 from unisono.diagnose.diagnosis import diagnose
-from unisono.diagnose.disk_use import disk_use
+from unisono.diagnose.evidence.counters import Stretch
+from unisono.diagnose.evidence.machine_load import disk_use
 from unisono.records.machines import MachineLog
 
 MB = 10**6

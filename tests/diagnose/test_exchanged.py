@@ -8,7 +8,7 @@ import pytest
 
 from diagnose.made_runs import CORPUS, PARAMETERS, now, team
 from unisono.diagnose.case import open_case
-from unisono.diagnose.exchanged import arithmetic, expected_bytes
+from unisono.diagnose.evidence.expected_bytes import arithmetic, expected_bytes
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import weight_shapes
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from diagnose.made_runs import curve, with_sentences
-from unisono.diagnose import paired
-from unisono.diagnose.paired import compare, compare_steps
+from unisono.diagnose.evidence import scores as paired
+from unisono.diagnose.evidence.scores import compare, compare_steps
 from unisono.records.sentence_losses import SentenceLosses
 
 

@@ -18,12 +18,18 @@ from diagnose.made_samples import (
     samples,
     uneven,
 )
-from unisono.diagnose.changes import Change, find_drop
-from unisono.diagnose.counted import Counter, Stretch, counter_of, stretches_of
 from unisono.diagnose.diagnosis import diagnose
-from unisono.diagnose.ledger import keep_ledger
-from unisono.diagnose.sessions import sessions_of
-from unisono.diagnose.traffic import nodes_of
+from unisono.diagnose.evidence.counters import (
+    Change,
+    Counter,
+    Stretch,
+    counter_of,
+    find_drop,
+    stretches_of,
+)
+from unisono.diagnose.evidence.ledger import keep_ledger
+from unisono.diagnose.evidence.sessions import sessions_of
+from unisono.diagnose.evidence.traffic import nodes_of
 from unisono.records.machines import MachineLog
 from unisono.records.sampled import Sampled, Traffic
 

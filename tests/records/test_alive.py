@@ -12,7 +12,7 @@ import pytest
 from diagnose.made_runs import start, step
 from unisono.diagnose.answers.duration import answer_duration
 from unisono.diagnose.case import open_case
-from unisono.diagnose.liveness import state
+from unisono.diagnose.evidence.liveness import state
 from unisono.records import alive
 from unisono.records.alive import leader_lives
 from unisono.records.events import to_line

@@ -11,7 +11,7 @@ from diagnose.made_runs import now
 from report.browser import overflow, panel, point_at, text_of, values
 from report.rich_run import loss_at, rich_run
 from unisono.diagnose.diagnosis import diagnose
-from unisono.diagnose.words import percent
+from unisono.diagnose.wording import percent
 from unisono.records.view import Sample, read_run
 from unisono.report.page import render_html
 from unisono.report.tones import CAUSES

@@ -10,8 +10,8 @@ from diagnose.made_runs import BEGAN, healthy_run, now, start, step, team, valid
 from diagnose.made_samples import HEADERS, NEEDED, gpu, machine, pair, sampled, samples
 from report.rich_run import SPIKES, rich_run
 from unisono.diagnose.diagnosis import diagnose
-from unisono.diagnose.ledger import keep_ledger
-from unisono.diagnose.sessions import sessions_of
+from unisono.diagnose.evidence.ledger import keep_ledger
+from unisono.diagnose.evidence.sessions import sessions_of
 from unisono.records.machines import MachineLog
 from unisono.report.charts import charts_of
 from unisono.report.happenings import lanes_of

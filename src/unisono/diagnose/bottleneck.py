@@ -1,9 +1,8 @@
 """Which cause costs the most time, and what an update would take without it."""
 
-from unisono.diagnose.late import late_of
-from unisono.diagnose.ledger import Ledger
+from unisono.diagnose.evidence.ledger import Ledger
+from unisono.diagnose.evidence.straggler import late_of, why_late
 from unisono.diagnose.report import Bottleneck, Shares
-from unisono.diagnose.why_late import why_late
 
 WORTH_NAMING = 0.10
 IN_A_STEP = ("network", "straggler", "data", "other")

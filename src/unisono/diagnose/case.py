@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from unisono.diagnose.bottleneck import find_bottleneck
-from unisono.diagnose.ledger import Ledger, keep_ledger
-from unisono.diagnose.load import Load, loads_of
+from unisono.diagnose.evidence.ledger import Ledger, keep_ledger
+from unisono.diagnose.evidence.machine_load import Load, loads_of
+from unisono.diagnose.evidence.sessions import Session, sessions_of
+from unisono.diagnose.evidence.traffic import Node, nodes_of
+from unisono.diagnose.imported.exchange import computed_bottleneck
 from unisono.diagnose.report import Bottleneck
-from unisono.diagnose.sessions import Session, sessions_of
-from unisono.diagnose.traffic import Node, nodes_of
-from unisono.diagnose.wire import computed_bottleneck
 from unisono.records.view import RunView
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.diagnose.ledger import Ledger
+from unisono.diagnose.evidence.ledger import Ledger
 from unisono.diagnose.report import Report
-from unisono.diagnose.words import count
+from unisono.diagnose.wording import count
 from unisono.records.view import RunView
 from unisono.report.axis import Span, span_of, step_ticks
 from unisono.report.drawing import Drawing, draw

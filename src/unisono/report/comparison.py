@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from unisono.diagnose.evidence.scores import best_scored, bleu_words
 from unisono.diagnose.report import Report
-from unisono.diagnose.scores import best_scored, bleu_words
-from unisono.diagnose.words import percent
+from unisono.diagnose.wording import percent
 from unisono.records.view import RunView
 from unisono.units import duration
 

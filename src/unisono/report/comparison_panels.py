@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from unisono.diagnose.curve import bleu_curve, loss_curve
-from unisono.diagnose.sessions import Session, sessions_of
+from unisono.diagnose.evidence.curve import bleu_curve, loss_curve
+from unisono.diagnose.evidence.sessions import Session, sessions_of
 from unisono.records.view import RunView
 from unisono.report.axis import Span, span_of, step_ticks
 from unisono.report.drawing import Drawing, draw

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from unisono.diagnose.corpus_facts import CorpusFacts, corpus_facts
+from unisono.diagnose.evidence.corpus_facts import CorpusFacts, corpus_facts
+from unisono.diagnose.evidence.scores import best_scored, bleu_words
 from unisono.diagnose.report import Report
-from unisono.diagnose.scores import best_scored, bleu_words
-from unisono.diagnose.words import count, listing, percent
+from unisono.diagnose.wording import count, listing, percent
 from unisono.records.imported import Imported
 from unisono.records.view import RunView
 from unisono.report.tones import CAUSES

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from unisono.diagnose.curve import is_finite, number
+from unisono.diagnose.evidence.curve import is_finite, number
+from unisono.diagnose.evidence.scores import bleu_words
 from unisono.diagnose.report import Report
-from unisono.diagnose.scores import bleu_words
-from unisono.diagnose.words import count
+from unisono.diagnose.wording import count
 from unisono.records.events import Validated
 from unisono.records.view import RunView
 from unisono.report.tones import SEVERITIES, spaced

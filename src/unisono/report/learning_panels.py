@@ -2,8 +2,8 @@
 
 import math
 
-from unisono.diagnose.curve import bleu_curve, loss_curve
-from unisono.diagnose.rates import computed_rates, schedule_of
+from unisono.diagnose.evidence.curve import bleu_curve, loss_curve
+from unisono.diagnose.evidence.rates import computed_rates, schedule_of
 from unisono.records.view import RunView
 from unisono.report.panel import Curve, Mark, Panel, mean_curve, room
 from unisono.report.points import MOST_BINS, Point, binned, finite, thinned

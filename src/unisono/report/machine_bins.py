@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from unisono.diagnose.counted import Read, Stretch, counter_of, during, stretches_of
+from unisono.diagnose.evidence.counters import Read, Stretch, counter_of, during, stretches_of
 from unisono.records.events import StepTaken
 from unisono.records.sampled import Sampled
 from unisono.report.points import Point

@@ -6,8 +6,8 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
-from unisono.diagnose.counted import Read
-from unisono.diagnose.load import own_gpus
+from unisono.diagnose.evidence.counters import Read
+from unisono.diagnose.evidence.machine_load import own_gpus
 from unisono.records.sampled import Gpu, Sampled, Traffic
 from unisono.records.view import RunView
 from unisono.report.machine_bins import SampledMachine, timed_bins

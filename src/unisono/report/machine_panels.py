@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unisono.diagnose.words import listing
+from unisono.diagnose.wording import listing
 from unisono.records.sampled import Gpu
 from unisono.records.view import RunView
 from unisono.report.machine_bins import SampledMachine

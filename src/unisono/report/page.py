@@ -10,9 +10,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from unisono.diagnose.ledger import Ledger, keep_ledger
+from unisono.diagnose.evidence.ledger import Ledger, keep_ledger
+from unisono.diagnose.evidence.sessions import sessions_of
 from unisono.diagnose.report import Report
-from unisono.diagnose.sessions import sessions_of
 from unisono.records.view import RunView
 from unisono.report import facts
 from unisono.report.charts import charts_of

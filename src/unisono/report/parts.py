@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from unisono.diagnose.ledger import Ledger, Row
-from unisono.diagnose.words import listing, percent
+from unisono.diagnose.evidence.ledger import Ledger, Row
+from unisono.diagnose.wording import listing, percent
 from unisono.records.events import StepTaken
 from unisono.records.view import RunView
 from unisono.units import duration

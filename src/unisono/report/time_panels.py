@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from unisono.diagnose.ledger import Ledger
+from unisono.diagnose.evidence.ledger import Ledger
 from unisono.records.view import RunView
 from unisono.report.panel import Columns, Layer, Panel, digits_for, mean_curve
 from unisono.report.parts import PARTS, parts_of_row

@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from unisono.diagnose.curve import is_finite
-from unisono.diagnose.scores import bleu_note, bleu_words
+from unisono.diagnose.evidence.curve import is_finite
+from unisono.diagnose.evidence.scores import bleu_note, bleu_words
 from unisono.printable import printable
 from unisono.records.view import RunView
 from unisono.units import duration

@@ -8,8 +8,8 @@ from msgspec.structs import replace as changed
 from unisono.diagnose.answers.duration import seconds_left, updates_planned
 from unisono.diagnose.bottleneck import find_bottleneck
 from unisono.diagnose.case import Case, open_case
-from unisono.diagnose.ledger import Ledger, Row
-from unisono.diagnose.liveness import state
+from unisono.diagnose.evidence.ledger import Ledger, Row
+from unisono.diagnose.evidence.liveness import state
 from unisono.diagnose.report import Bottleneck, Finding
 from unisono.records.events import Started, StepTaken
 from unisono.records.view import RunView

@@ -1,11 +1,11 @@
 """What holds a run up, in a line; and which findings are certain while it goes on."""
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.headline import exchange_name
-from unisono.diagnose.late import Late, late_of
+from unisono.diagnose.diagnosis import exchange_name
+from unisono.diagnose.evidence.straggler import Late, late_of
 from unisono.diagnose.report import Finding
 from unisono.diagnose.rules import RULES
-from unisono.diagnose.words import percent
+from unisono.diagnose.wording import percent
 from unisono.units import duration
 
 BOTTLENECK = "bottleneck"

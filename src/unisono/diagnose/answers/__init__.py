@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from unisono.diagnose.answers.checkpoint_files import answer_checkpoint_files
-from unisono.diagnose.answers.checkpoint_size import answer_checkpoint_size
+from unisono.diagnose.answers.checkpoint import answer_checkpoint_files, answer_checkpoint_size
 from unisono.diagnose.answers.devices import answer_devices
 from unisono.diagnose.answers.duration import answer_duration
 from unisono.diagnose.answers.learning_rate import answer_learning_rate

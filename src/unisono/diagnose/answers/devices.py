@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from unisono.diagnose.arithmetic_done import flops_per_second, known_device
 from unisono.diagnose.case import Case
-from unisono.diagnose.load import GpuUse, Load
+from unisono.diagnose.evidence.flops import flops_per_second, known_device
+from unisono.diagnose.evidence.machine_load import GpuUse, Load
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.words import count, listing, percent, rounded
+from unisono.diagnose.wording import count, listing, percent, rounded
 
 CLEARLY_WAITING = 0.25
 WAITS = ("data", "network", "straggler", "checkpoint")

@@ -3,10 +3,10 @@
 from typing import Any
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.liveness import patience, silence, state
+from unisono.diagnose.evidence.liveness import patience, silence, state
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.words import count, percent, rounded
+from unisono.diagnose.wording import count, percent, rounded
 from unisono.errors import ConfigError
 from unisono.units import duration, seconds_of
 

@@ -1,11 +1,11 @@
 """What does the learning-rate curve show, and why?"""
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import is_finite
+from unisono.diagnose.evidence.curve import is_finite
+from unisono.diagnose.evidence.rates import Rates, rates_of, schedule_of
 from unisono.diagnose.questions import reply
-from unisono.diagnose.rates import Rates, rates_of, schedule_of
 from unisono.diagnose.report import Answer
-from unisono.diagnose.words import count, rounded
+from unisono.diagnose.wording import count, rounded
 from unisono.schedules import Constant, Cosine, Linear, Schedule
 
 TOLERANCE = 1e-6

@@ -3,11 +3,11 @@
 from typing import Any
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.exchanged import arithmetic, expected_bytes
-from unisono.diagnose.link_use import LinkUse, link_uses, slowest
+from unisono.diagnose.evidence.expected_bytes import arithmetic, expected_bytes
+from unisono.diagnose.evidence.link_use import LinkUse, link_uses, slowest
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.words import listing, percent, rounded
+from unisono.diagnose.wording import listing, percent, rounded
 from unisono.units import amount_of_bytes, duration
 
 MUCH = 0.30

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import is_finite, loss_curve, lowest
-from unisono.diagnose.divergence import divergence
+from unisono.diagnose.evidence.curve import is_finite, loss_curve, lowest
+from unisono.diagnose.evidence.divergence import divergence
+from unisono.diagnose.evidence.overfit_onset import CHANCE, Turn, turn_of
+from unisono.diagnose.evidence.scores import bleu_words
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.scores import bleu_words
-from unisono.diagnose.turn import CHANCE, Turn, turn_of
-from unisono.diagnose.words import percent, rounded
+from unisono.diagnose.wording import percent, rounded
 from unisono.records.layout import RunDirectory
 
 FEWEST = 3

@@ -3,11 +3,11 @@
 from statistics import median, quantiles
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.late import late_of
-from unisono.diagnose.ledger import PARTS
+from unisono.diagnose.evidence.ledger import PARTS
+from unisono.diagnose.evidence.straggler import late_of
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.words import count, listing, percent, rounded
+from unisono.diagnose.wording import count, listing, percent, rounded
 from unisono.units import duration
 
 NAMES = {

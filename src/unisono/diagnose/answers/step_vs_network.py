@@ -3,12 +3,12 @@
 from statistics import fmean
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import correlated
-from unisono.diagnose.exchanged import arithmetic, expected_bytes
-from unisono.diagnose.link_use import link_uses, slowest
+from unisono.diagnose.evidence.curve import correlated
+from unisono.diagnose.evidence.expected_bytes import arithmetic, expected_bytes
+from unisono.diagnose.evidence.link_use import link_uses, slowest
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.words import percent, rounded
+from unisono.diagnose.wording import percent, rounded
 from unisono.units import duration
 
 FEWEST = 5

@@ -3,16 +3,15 @@
 import math
 from typing import TypeGuard
 
-from unisono.diagnose.breakdown import onset_of
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import loss_curve, lowest
-from unisono.diagnose.divergence import divergence
-from unisono.diagnose.progress import FEWEST, FLAT_LOSS, Progress, progress_of
+from unisono.diagnose.evidence.curve import loss_curve, lowest
+from unisono.diagnose.evidence.divergence import divergence, onset_of
+from unisono.diagnose.evidence.plateau import FEWEST, FLAT_LOSS, Progress, progress_of
+from unisono.diagnose.evidence.rates import Rates, rates_of
+from unisono.diagnose.evidence.scores import best_scored, score_evidence, score_values
 from unisono.diagnose.questions import reply
-from unisono.diagnose.rates import Rates, rates_of
 from unisono.diagnose.report import Answer
-from unisono.diagnose.scores import best_scored, score_evidence, score_values
-from unisono.diagnose.words import listing, percent, rounded
+from unisono.diagnose.wording import listing, percent, rounded
 
 HIGH_RATE = 0.3
 SPENT_RATE = 0.01

@@ -1,10 +1,10 @@
 """How big is the training set, before and after cleaning?"""
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.corpus_facts import CorpusFacts, corpus_facts
+from unisono.diagnose.evidence.corpus_facts import CorpusFacts, corpus_facts
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.words import count, percent
+from unisono.diagnose.wording import count, percent
 from unisono.units import amount_of_bytes
 
 

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.imported.checkpoints import (
+from unisono.diagnose.imported.clock import answer_duration, answer_step_time
+from unisono.diagnose.imported.facts import (
     answer_checkpoint_files,
     answer_checkpoint_size,
+    answer_learning_rate,
+    answer_overfitting,
+    answer_trained,
+    answer_training_set,
 )
-from unisono.diagnose.imported.clock import answer_duration, answer_step_time
-from unisono.diagnose.imported.corpus import answer_training_set
-from unisono.diagnose.imported.learning import answer_overfitting, answer_trained
 from unisono.diagnose.imported.network import (
     answer_devices,
     answer_network,
@@ -17,7 +19,6 @@ from unisono.diagnose.imported.network import (
 )
 from unisono.diagnose.imported.page import findings as findings
 from unisono.diagnose.imported.page import imported_headline as imported_headline
-from unisono.diagnose.imported.rates import answer_learning_rate
 from unisono.diagnose.report import Answer
 
 IMPORTED_ANSWERS: dict[str, Callable[[Case], Answer]] = {

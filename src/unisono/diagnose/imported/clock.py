@@ -6,7 +6,7 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.imported.words import about, foreign_setting, last_step, records, says
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.words import count, rounded
+from unisono.diagnose.wording import count, rounded
 from unisono.units import duration
 
 

@@ -4,11 +4,17 @@ import math
 from typing import Any
 
 from unisono.diagnose.case import Case
+from unisono.diagnose.imported.exchange import (
+    AS_GOOD_AS_EQUAL,
+    LITTLE,
+    MOST_OFF,
+    Wire,
+    wire_of,
+)
 from unisono.diagnose.imported.words import about, rate, records, says
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
-from unisono.diagnose.wire import AS_GOOD_AS_EQUAL, LITTLE, MOST_OFF, Wire, wire_of
-from unisono.diagnose.words import count, listing, percent, rounded
+from unisono.diagnose.wording import count, listing, percent, rounded
 from unisono.units import amount_of_bytes, duration
 
 

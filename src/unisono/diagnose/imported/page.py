@@ -1,12 +1,12 @@
 """The headline of an imported run, and the one finding it has: where it comes from."""
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.curve import loss_curve, lowest
+from unisono.diagnose.evidence.curve import loss_curve, lowest
+from unisono.diagnose.evidence.scores import best_scored, bleu_words
 from unisono.diagnose.imported.clock import elapsed
 from unisono.diagnose.imported.words import about, last_step, records
 from unisono.diagnose.report import Finding
-from unisono.diagnose.scores import best_scored, bleu_words
-from unisono.diagnose.words import count, listing
+from unisono.diagnose.wording import count, listing
 from unisono.units import duration
 
 

@@ -9,31 +9,25 @@ from collections.abc import Callable
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.report import Finding
-from unisono.diagnose.rules.always_clipped import AlwaysClipped
-from unisono.diagnose.rules.burst_credits import BurstCredits
-from unisono.diagnose.rules.checkpoint_cost import CheckpointCost
-from unisono.diagnose.rules.drifted_ranks import DriftedRanks
-from unisono.diagnose.rules.empty_translations import EmptyTranslations
-from unisono.diagnose.rules.evaluation_cost import EvaluationCost
-from unisono.diagnose.rules.foreign_traffic import ForeignTraffic
-from unisono.diagnose.rules.input_bound import InputBound
-from unisono.diagnose.rules.latency_bound import LatencyBound
-from unisono.diagnose.rules.loss_spike import LossSpike
-from unisono.diagnose.rules.lost_ranks import LostRanks
-from unisono.diagnose.rules.memory import Memory
-from unisono.diagnose.rules.missing_ranks import MissingRanks
-from unisono.diagnose.rules.more_machines import MoreMachines
-from unisono.diagnose.rules.oversubscribed import Oversubscribed
-from unisono.diagnose.rules.padding import Padding
-from unisono.diagnose.rules.repeating_translations import RepeatingTranslations
-from unisono.diagnose.rules.short_translations import ShortTranslations
-from unisono.diagnose.rules.skipped_steps import SkippedSteps
-from unisono.diagnose.rules.slow_direction import SlowDirection
-from unisono.diagnose.rules.stolen_time import StolenTime
+from unisono.diagnose.rules.cores import Memory, Oversubscribed, StolenTime
+from unisono.diagnose.rules.link import (
+    BurstCredits,
+    ForeignTraffic,
+    SlowDirection,
+    WrongInterface,
+)
+from unisono.diagnose.rules.overhead import CheckpointCost, EvaluationCost, InputBound
+from unisono.diagnose.rules.ranks import DriftedRanks, LostRanks, MissingRanks
+from unisono.diagnose.rules.scaling import LatencyBound, MoreMachines
 from unisono.diagnose.rules.straggler import Straggler
 from unisono.diagnose.rules.test_overlap import TestOverlap
+from unisono.diagnose.rules.translations import (
+    EmptyTranslations,
+    RepeatingTranslations,
+    ShortTranslations,
+)
+from unisono.diagnose.rules.updates import AlwaysClipped, LossSpike, Padding, SkippedSteps
 from unisono.diagnose.rules.warnings import Warnings
-from unisono.diagnose.rules.wrong_interface import WrongInterface
 
 RULES: dict[str, Callable[[Case], tuple[Finding, ...]]] = {
     "missing_ranks": MissingRanks(),

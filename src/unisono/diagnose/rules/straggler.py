@@ -5,10 +5,10 @@ from statistics import fmean
 
 from unisono.diagnose.answers.step_time import lateness
 from unisono.diagnose.case import Case
-from unisono.diagnose.lateness import Lateness, lateness_of
-from unisono.diagnose.load import GpuUse, Load, index_of
+from unisono.diagnose.evidence.machine_load import GpuUse, Load, index_of
+from unisono.diagnose.evidence.straggler_of_run import Lateness, lateness_of
 from unisono.diagnose.report import Finding
-from unisono.diagnose.words import count, percent
+from unisono.diagnose.wording import count, percent
 from unisono.units import duration
 
 # Of its fastest: what a card does under load anyway; and of the time.

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.corpus_facts import CorpusFacts, corpus_facts
+from unisono.diagnose.evidence.corpus_facts import CorpusFacts, corpus_facts
 from unisono.diagnose.report import Finding
-from unisono.diagnose.words import count
+from unisono.diagnose.wording import count
 
 HELD_OUT = ("valid", "test")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.report import MOST_STEPS, Finding
-from unisono.diagnose.words import count
+from unisono.diagnose.wording import count
 from unisono.records.events import WEIGHTS_DIFFER
 
 

@@ -1,0 +1,138 @@
+"""Which files is a checkpoint made of, and what is in each?
+
+How big is a checkpoint, and why?
+"""
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.evidence.checkpoint_files import (
+    BYTES_PER_NUMBER,
+    EXCHANGE,
+    MANIFEST,
+    OPTIMIZER,
+    PROGRESS,
+    WEIGHTS,
+    Files,
+    averages_of,
+    moments_of,
+    newest_files,
+)
+from unisono.diagnose.questions import reply
+from unisono.diagnose.report import Answer
+from unisono.diagnose.wording import count, listing, percent, rounded
+from unisono.units import amount_of_bytes
+
+ORDER = [WEIGHTS, OPTIMIZER, EXCHANGE, PROGRESS, MANIFEST]
+CONTENTS = {
+    WEIGHTS: "the weights of the model, by name: all that translating needs",
+    EXCHANGE: "what each process has yet to tell the others of its gradients, by weight",
+    PROGRESS: "how far training had come: step, epoch, place in the corpus, best score",
+    MANIFEST: "size and SHA-256 of the other files, to notice damage",
+}
+
+
+def answer_checkpoint_files(case: Case) -> Answer:
+    """Name each file of the newest checkpoint and what is in it."""
+    files = newest_files(case)
+    if files is None:
+        return reply(
+            "checkpoint_files",
+            "unknown",
+            "No checkpoint has been saved yet.",
+            advice="The first one is written after `checkpoint.every_steps` updates.",
+        )
+    names = sorted(
+        files.sizes, key=lambda name: (ORDER.index(name) if name in ORDER else 9, name)
+    )
+    return reply(
+        "checkpoint_files",
+        "answered",
+        f"{files.name} is made of {count(len(names), 'file')}: {listing(names)}.",
+        values={
+            "name": files.name,
+            "files": files.sizes,
+            "checkpoints_saved": len(case.run.saves),
+        },
+        evidence=[
+            f"{name} ({amount_of_bytes(files.sizes[name])}): {_content(case, name)}"
+            for name in names
+        ],
+        advice="To translate, the weights are enough; to go on training, all files are needed.",
+    )
+
+
+def _content(case: Case, name: str) -> str:
+    if name != OPTIMIZER:
+        return CONTENTS.get(name, "not a file this version knows")
+    averages = ", and a moving average of the weights" * averages_of(case.run.config)
+    return _optimizer_state(moments_of(case.run.config)) + averages
+
+
+def _optimizer_state(moments: int | None) -> str:
+    if moments == 0:
+        return "the state of the optimizer, which keeps nothing for each weight (plain SGD)"
+    if moments == 1:
+        return "the state of the optimizer: its momentum, one number for each weight"
+    if moments == 2:
+        return "the state of Adam: mean and variance of the gradient, two numbers a weight"
+    return "the state of the optimizer"
+
+
+# Names and shapes of tensors, progress and manifest take some room of their own.
+OVERHEAD_BYTES = 64_000
+OVERHEAD_SHARE = 0.02
+
+
+def answer_checkpoint_size(case: Case) -> Answer:
+    """Weigh the newest checkpoint and do the arithmetic."""
+    files = newest_files(case)
+    if files is None:
+        return reply("checkpoint_size", "unknown", "No checkpoint has been saved yet.")
+    moments = moments_of(case.run.config)
+    if not case.parameters or moments is None:
+        return reply(
+            "checkpoint_size",
+            "unknown",
+            f"{files.name} has {amount_of_bytes(files.bytes)}, but the number of parameters or "
+            "the optimizer is not recorded, so the sum cannot be checked.",
+            values={"bytes": files.bytes, "expected_bytes": None, "files": files.sizes},
+        )
+    return _answered(case, files, moments, averages_of(case.run.config))
+
+
+def _answered(case: Case, files: Files, moments: int, averages: int) -> Answer:
+    weights = BYTES_PER_NUMBER * case.parameters
+    exchange = files.sizes.get(EXCHANGE, 0)
+    expected = weights * (1 + moments + averages) + exchange
+    off = files.bytes - expected
+    fits = abs(off) <= OVERHEAD_BYTES + OVERHEAD_SHARE * expected
+    kept = {0: "", 1: " and the optimizer's momentum (as much again)"}.get(
+        moments, " and two moments of Adam (twice as much again)"
+    )
+    kept += " and their moving average (as much again)" if averages else ""
+    kept += f" and {amount_of_bytes(exchange)} of the exchange" if exchange else ""
+    moments += averages
+    verdict = "which is what it weighs" if fits else "which is NOT what it weighs"
+    return reply(
+        "checkpoint_size",
+        "answered",
+        f"{amount_of_bytes(files.bytes)}: {case.parameters:,} parameters of 4 bytes make "
+        f"{amount_of_bytes(weights)}{kept}; together {amount_of_bytes(expected)}, {verdict}.",
+        values={
+            "bytes": files.bytes,
+            "expected_bytes": expected,
+            "parameters": case.parameters,
+            "numbers_per_parameter": 1 + moments,
+            "difference": rounded(off / expected, 5),
+            "files": files.sizes,
+        },
+        evidence=[
+            f"{amount_of_bytes(files.sizes.get(WEIGHTS, 0))} {WEIGHTS}, expected "
+            f"{amount_of_bytes(weights)} = {case.parameters:,} × 4 bytes",
+            f"{amount_of_bytes(files.sizes.get(OPTIMIZER, 0))} {OPTIMIZER}, expected "
+            f"{amount_of_bytes(moments * weights)} = {case.parameters:,} × 4 bytes × {moments}",
+            f"difference {percent(off / expected)}; sizes are {files.source}",
+            f"{count(len(case.run.saves), 'checkpoint')} saved in all; "
+            f"`checkpoint.keep` says how many stay",
+        ],
+        advice="" if fits else "Look at the files: something else is in them, or missing.",
+    )

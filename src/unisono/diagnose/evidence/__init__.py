@@ -1,0 +1,1 @@
+"""What the records of a run show: measurements and arithmetic, no judgement."""

@@ -1,0 +1,186 @@
+"""A model that answers with nothing.
+
+Translations that say the same again and again.
+
+Translations that leave things out.
+"""
+
+import math
+from dataclasses import dataclass
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.evidence.curve import is_young
+from unisono.diagnose.report import Finding
+from unisono.diagnose.wording import count, percent
+from unisono.records.events import Sample, Tested, Validated
+from unisono.records.repetition import TIMES, repeats_itself
+
+
+@dataclass(frozen=True)
+class EmptyTranslations:
+    """In the last validation, or in the test, sentences came back empty.
+
+    Early in training that is normal. A test comes at the end: after few validations, it counts
+    only if more than half of it is empty.
+    """
+
+    share: float = 0.01
+    fewest_validations: int = 3
+    share_of_young: float = 0.5
+
+    def __call__(self, case: Case) -> tuple[Finding, ...]:
+        enough = len(case.run.validations) >= self.fewest_validations
+        found = []
+        if enough:
+            last = case.run.validations[-1]
+            if last.empty > self.share * last.sentences:
+                found.append(("validation", last.step, last.empty, last.sentences))
+        if case.run.tests:
+            test = case.run.tests[-1]
+            limit = self.share if enough else self.share_of_young
+            if _empty(test) > limit * test.sentences:
+                found.append(("test", test.step, _empty(test), test.sentences))
+        return (_empty_finding(found),) if found else ()
+
+
+def _empty(test: Tested) -> int:
+    """Return how many sentences came back empty; what was not counted, lengths may tell."""
+    none_at_all = test.reference_length > 0 and test.translation_length == 0
+    return test.sentences if none_at_all else test.empty
+
+
+def _empty_finding(found: list[tuple[str, int, int, int]]) -> Finding:
+    name, _, empty, sentences = max(found, key=lambda one: one[2] / max(1, one[3]))
+    return Finding(
+        id="empty_translations",
+        severity="warning",
+        summary=f"{percent(empty / max(1, sentences))} of the {name} sentences were translated "
+        "as nothing.",
+        evidence=tuple(
+            f"{name} set: {empty:,} of {count(sentences, 'sentence')} at step {step:,}"
+            for name, step, empty, sentences in found
+        ),
+        advice="Train longer; look for empty or misaligned lines in the training set; "
+        "raise `decoding.length_penalty` for translation.",
+    )
+
+
+LONGEST_SHOWN = 120
+MOST_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class RepeatingTranslations:
+    """In the last validations, translations say a few words many times in a row.
+
+    Early in training that is normal, and so it is where the reference does it too. All
+    translations are counted by the run itself; of those that did not, samples have to do.
+    """
+
+    share: float = 0.01
+    in_a_row: int = 2
+
+    def __call__(self, case: Case) -> tuple[Finding, ...]:
+        validations = case.run.validations
+        if is_young(validations):
+            return ()
+        last = validations[-self.in_a_row :]
+        stuck = [_stuck(case.run.samples.get(event.step, ())) for event in last]
+        if all(event.repeating >= 0 for event in last):
+            if any(event.repeating <= self.share * event.sentences for event in last):
+                return ()
+            return (_repeating_finding(_counted(last[-1]), last, stuck[-1]),)
+        if not all(stuck):
+            return ()
+        samples = count(len(case.run.samples[last[-1].step]), "sample")
+        return (_repeating_finding(f"{len(stuck[-1])} of {samples}", last, stuck[-1]),)
+
+
+def _counted(event: Validated) -> str:
+    share = percent(event.repeating / event.sentences)
+    return f"{share} of the {count(event.sentences, 'translation')}"
+
+
+def _repeating_finding(
+    how_many: str, validations: tuple[Validated, ...], stuck: list[Sample]
+) -> Finding:
+    last = validations[-1]
+    counts = [
+        f"step {event.step:,}: {event.repeating:,} of {count(event.sentences, 'translation')}"
+        for event in validations
+        if event.repeating >= 0
+    ]
+    shown = [
+        f"step {last.step:,}: “{_clipped(sample.translation)}”" for sample in stuck[:MOST_SHOWN]
+    ]
+    return Finding(
+        id="repeating_translations",
+        severity="warning",
+        summary=f"{how_many} of the last validation say the same words {TIMES} times in a row "
+        "or more.",
+        evidence=(*counts, *shown),
+        advice="Train longer. If it stays, look for lines in the training set that "
+        "repeat themselves, and translate with a larger beam.",
+    )
+
+
+def _stuck(samples: tuple[Sample, ...]) -> list[Sample]:
+    return [
+        sample
+        for sample in samples
+        if repeats_itself(sample.translation) and not repeats_itself(sample.reference)
+    ]
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + " …"
+
+
+@dataclass(frozen=True)
+class ShortTranslations:
+    """The translations of the last validation are much shorter than the references.
+
+    Lengths are those that BLEU compares; of runs that did not record them, the words of the
+    samples, if there are enough. Early in training this is normal, and without any match in
+    length BLEU says nothing about the rest.
+    """
+
+    share: float = 0.85
+    share_of_samples: float = 0.7
+    fewest_words: int = 100
+
+    def __call__(self, case: Case) -> tuple[Finding, ...]:
+        if is_young(case.run.validations):
+            return ()
+        last = case.run.validations[-1]
+        translated, reference = last.translation_length, last.reference_length
+        limit, unit = self.share, "tokens"
+        if not reference:
+            translated, reference = _words(case.run.samples.get(last.step, ()))
+            limit, unit = self.share_of_samples, "words of samples"
+            if reference < self.fewest_words:
+                return ()
+        if translated >= limit * reference:
+            return ()
+        return (_short_finding(last.step, translated, reference, unit),)
+
+
+def _short_finding(step: int, translated: int, reference: int, unit: str) -> Finding:
+    share = translated / reference
+    penalty = math.exp(1 - reference / translated) if translated else 0.0
+    return Finding(
+        id="short_translations",
+        severity="warning",
+        summary=f"Translations have {percent(share)} of the length of the references; that "
+        f"alone multiplies BLEU by {penalty:.2f}.",
+        evidence=(f"step {step:,}: {translated:,} {unit} for {reference:,} of the references",),
+        advice="Raise `decoding.length_penalty`; look whether the training set has cut or "
+        "misaligned lines, and whether `corpus.max_pieces` cuts long ones; train longer.",
+    )
+
+
+def _words(samples: tuple[Sample, ...]) -> tuple[int, int]:
+    return (
+        sum(len(sample.translation.split()) for sample in samples),
+        sum(len(sample.reference.split()) for sample in samples),
+    )

@@ -1,0 +1,167 @@
+"""Clipping at every step is a lower learning rate in disguise.
+
+Sudden jumps of the training loss.
+
+Updates that were not made.
+
+Arithmetic on padding.
+"""
+
+from dataclasses import dataclass
+from statistics import median
+
+from unisono.diagnose.case import Case
+from unisono.diagnose.evidence.curve import is_finite, number
+from unisono.diagnose.report import MOST_STEPS, Finding
+from unisono.diagnose.wording import count, percent
+from unisono.records.events import StepTaken
+
+
+@dataclass(frozen=True)
+class AlwaysClipped:
+    """The gradient was longer than `train.clip_norm` in nearly all updates."""
+
+    share: float = 0.95
+    skip: int = 50
+    fewest: int = 100
+
+    def __call__(self, case: Case) -> tuple[Finding, ...]:
+        limit = case.setting("train", "clip_norm", 0.0)
+        recorded = [step.gradient_norm for step in case.run.steps[self.skip :]]
+        norms = [number(norm) for norm in recorded if is_finite(norm)]
+        if limit <= 0 or len(norms) < self.fewest:
+            return ()
+        clipped = sum(norm > limit for norm in norms) / len(norms)
+        if clipped <= self.share:
+            return ()
+        middle = sorted(norms)[len(norms) // 2]
+        return (
+            Finding(
+                id="always_clipped",
+                severity="info",
+                summary=f"Gradients were clipped in {percent(clipped)} of the updates.",
+                evidence=(f"median norm {middle:.3g}, `train.clip_norm` {limit:g}",),
+                advice="Raise `train.clip_norm` above the median norm, so that it only catches "
+                "outliers.",
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class LossSpike:
+    """The loss jumped far above its recent median, for `in_a_row` updates or more."""
+
+    window: int = 50
+    deviations: float = 6.0
+    rise: float = 0.2
+    in_a_row: int = 2
+
+    def __call__(self, case: Case) -> tuple[Finding, ...]:
+        steps = [step for step in case.run.steps if is_finite(step.loss)]
+        spikes = self._spikes(steps)
+        if not spikes:
+            return ()
+        highest = max(spikes, key=lambda step: number(step.loss))
+        return (
+            Finding(
+                id="loss_spike",
+                severity="warning",
+                summary=f"The training loss jumped {count(len(spikes), 'time')}, the highest "
+                f"to {highest.loss:.2f} at step {highest.step:,}.",
+                evidence=tuple(
+                    f"step {step.step:,}: loss {step.loss:.3f}, gradient norm "
+                    f"{number(step.gradient_norm):.3g}, learning rate {step.learning_rate:.3g}"
+                    for step in spikes[:5]
+                ),
+                advice="Lower the peak rate, warm up longer, or set `train.clip_norm`.",
+                steps=tuple(step.step for step in spikes[:MOST_STEPS]),
+            ),
+        )
+
+    def _spikes(self, steps: list[StepTaken]) -> list[StepTaken]:
+        """Return the first update of each jump."""
+        spikes: list[StepTaken] = []
+        limit, above = float("inf"), 0
+        for place, step in enumerate(steps):
+            if place >= self.window and place % 10 == 0 and not above:
+                limit = self._limit(
+                    [number(s.loss) for s in steps[place - self.window : place]]
+                )
+            above = above + 1 if number(step.loss) > limit else 0
+            if above == self.in_a_row:
+                spikes.append(steps[place - self.in_a_row + 1])
+            if above > self.window:  # it stays up there: that is a new level, not a spike
+                limit, above = float("inf"), 0
+        return spikes
+
+    def _limit(self, losses: list[float]) -> float:
+        middle = median(losses)
+        deviation = 1.4826 * median(abs(loss - middle) for loss in losses)
+        return middle + max(self.deviations * deviation, self.rise * middle)
+
+
+@dataclass(frozen=True)
+class SkippedSteps:
+    """Loss or gradient was not a finite number, and the update was left out.
+
+    In fp16 losses are scaled up, at first by 2^16, and a gradient that overflows halves that:
+    so many updates with a finite loss may be left out, and now and then one more.
+    """
+
+    many: float = 0.01
+    halvings: int = 16
+
+    def __call__(self, case: Case) -> tuple[Finding, ...]:
+        steps = case.run.steps
+        lost = [s for s in steps if s.skipped or not is_finite(s.loss)]
+        overflows = sum(is_finite(s.loss) for s in lost)
+        if _scales(case) and overflows <= self.halvings + self.many * len(steps):
+            lost = [s for s in lost if not is_finite(s.loss)]
+        if not lost:
+            return ()
+        share = len(lost) / len(steps)
+        numbers = ", ".join(f"{step.step:,}" for step in lost[:8])
+        return (
+            Finding(
+                id="skipped_steps",
+                severity="error" if share > self.many else "warning",
+                summary=f"{count(len(lost), 'update')} of {len(steps):,} ({percent(share)}) "
+                "did not count: no finite loss or gradient, or a process that failed.",
+                evidence=(f"steps {numbers}{' …' if len(lost) > 8 else ''}",),
+                advice="Lower the peak rate, warm up longer, or set `train.clip_norm`.",
+                steps=tuple(step.step for step in lost[:MOST_STEPS]),
+            ),
+        )
+
+
+def _scales(case: Case) -> bool:
+    train = case.run.config.get("train")
+    return isinstance(train, dict) and train.get("precision") == "fp16"
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Too many positions of the batches were padding."""
+
+    share: float = 0.20
+    fewest: int = 20
+
+    def __call__(self, case: Case) -> tuple[Finding, ...]:
+        steps = [step for step in case.run.steps if step.positions > 0]
+        if len(steps) < self.fewest:
+            return ()
+        positions = sum(step.positions for step in steps)
+        tokens = sum(step.source_tokens + step.target_tokens for step in steps)
+        padding = 1 - tokens / positions
+        if padding <= self.share:
+            return ()
+        return (
+            Finding(
+                id="padding",
+                severity="warning",
+                summary=f"{percent(padding)} of all positions were padding.",
+                evidence=(f"{tokens:,} tokens in {positions:,} positions",),
+                advice="Make micro-batches larger (`batching.tokens_per_micro_batch`), so that "
+                "sentences of the same length find each other.",
+            ),
+        )
