@@ -14,12 +14,12 @@ from pathlib import Path
 
 from measure import machine, median
 
+from unisono.live.announcements import look_at
+from unisono.live.live_diagnosis import EVERY_SECONDS, MOST_OF_THE_TIME
 from unisono.records import sampled
 from unisono.records.events import Started, StepTaken, to_line
 from unisono.records.follow import Follower
 from unisono.records.sampled import Machine, Peer, Sampled, Traffic
-from unisono.watch.onlooker import EVERY_SECONDS, MOST_OF_THE_TIME
-from unisono.watch.telling import look_at
 
 STEP_SECONDS = 0.25
 RANKS_OF_A_MACHINE = 4

@@ -24,7 +24,7 @@ from unisono.lab.plan import LabPlan
 from unisono.launch.plan import Command
 from unisono.records.layout import RunDirectory
 from unisono.records.view import RunView, read_run
-from unisono.report.writing import write_report
+from unisono.report.page import write_report
 
 NEVER = 1_000_000
 WORKER = str(Path(__file__).parent / "inside" / "worker.py")

@@ -16,11 +16,11 @@ from unisono.cli import main  # before torch: it says how many threads numpy may
 
 # isort: split
 from unisono.comm.strategies import ddp
+from unisono.live.live_diagnosis import Onlooker
 from unisono.records.events import StepTaken
 from unisono.records.recorder import Recorder
 from unisono.stopwatch import Stopwatch
 from unisono.train import loop
-from unisono.watch.onlooker import Onlooker
 
 
 def note_times() -> None:

@@ -20,9 +20,8 @@ from unisono.foreign.told import Told
 from unisono.records.imported import Imported
 from unisono.records.view import RunView, read_run
 from unisono.report.comparison import compare_runs
-from unisono.report.markdown import render_markdown
 from unisono.report.page import render_html
-from unisono.report.terminal import render_text
+from unisono.report.text import render_markdown, render_text
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "imported-1"
 PARAMETERS = 60_880_896

@@ -26,8 +26,8 @@ from unisono.diagnose.diagnosis import diagnose
 from unisono.records.events import Warned
 from unisono.records.view import RunView
 from unisono.report import page
-from unisono.report.markdown import render_markdown
 from unisono.report.page import coded, render_html
+from unisono.report.text import render_markdown
 
 EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\"'`"
 

@@ -14,13 +14,11 @@ from unisono.diagnose.evidence.ledger import keep_ledger
 from unisono.diagnose.evidence.sessions import sessions_of
 from unisono.records.machines import MachineLog
 from unisono.report.charts import charts_of
-from unisono.report.happenings import lanes_of
-from unisono.report.learning_panels import bleu_panel, loss_panel, rate_panel
-from unisono.report.machine_bins import timed_bins
-from unisono.report.machine_curves import sampled_machines
+from unisono.report.machine_curves import sampled_machines, timed_bins
 from unisono.report.machine_panels import machine_panels, network_panel
-from unisono.report.parts import node_bars
-from unisono.report.time_panels import parts_panel, time_panel
+from unisono.report.panels import bleu_panel, loss_panel, parts_panel, rate_panel, time_panel
+from unisono.report.step_bars import node_bars
+from unisono.report.timeline import lanes_of
 
 
 def ledger_of(run):

@@ -5,8 +5,16 @@ import math
 import pytest
 
 from diagnose.made_runs import healthy_run, step
-from unisono.report.axis import Span, labels, span_of, step_ticks, ticks
-from unisono.report.points import binned, finite, thinned
+from unisono.report.axis import (
+    Span,
+    binned,
+    finite,
+    labels,
+    span_of,
+    step_ticks,
+    thinned,
+    ticks,
+)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,8 @@ from unisono.diagnose.diagnosis import diagnose
 from unisono.errors import ConfigError, DataError
 from unisono.jsonl import LineWriter
 from unisono.records.events import to_line
-from unisono.report.markdown import render_markdown
-from unisono.report.page import render_html
-from unisono.report.terminal import answers_table, render_text
-from unisono.report.writing import render_json, write_page, write_report
+from unisono.report.page import render_html, render_json, write_page, write_report
+from unisono.report.text import answers_table, render_markdown, render_text
 
 
 def write_run(directory, run):

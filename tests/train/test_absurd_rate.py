@@ -10,7 +10,7 @@ from unisono.errors import RunError
 from unisono.models.transformer import build_model
 from unisono.records.events import RolledBack, Saved, StepTaken
 from unisono.records.view import read_run
-from unisono.report.writing import write_report
+from unisono.report.page import write_report
 from unisono.train.averages import SUFFIX
 from unisono.train.checkpoints import checkpoint
 from unisono.train.checkpoints.state import model_tensors

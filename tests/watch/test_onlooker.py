@@ -13,12 +13,12 @@ from support.tiny import tiny_settings
 from unisono.cli import unisono
 from unisono.comm.solo import Solo
 from unisono.config.write import to_toml
+from unisono.live import live_diagnosis as onlooker
+from unisono.live.announcements import look_at
+from unisono.live.live_diagnosis import Onlooker
 from unisono.records.events import Found, StepTaken, Warned, to_line
 from unisono.records.view import read_run
 from unisono.train.job import run_with
-from unisono.watch import onlooker
-from unisono.watch.onlooker import Onlooker
-from unisono.watch.telling import look_at
 
 QUICK = {
     "batching": {"tokens_per_update": 200, "tokens_per_micro_batch": 200},

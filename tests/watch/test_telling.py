@@ -9,9 +9,8 @@ from diagnose.made_runs import BEGAN, curve, healthy_run, start, step, team
 from diagnose.test_rules import SICK, STUCK, with_samples
 from unisono.diagnose.report import Finding
 from unisono.diagnose.rules import RULES
-from unisono.watch.recent import recent_case
-from unisono.watch.telling import Look, Teller, look_at
-from unisono.watch.verdict import NEED_THE_END, SAID_OTHERWISE
+from unisono.live.announcements import Look, Teller, look_at
+from unisono.live.window import NEED_THE_END, SAID_OTHERWISE, recent_case
 
 
 def finding(name="padding", about=""):

@@ -17,9 +17,9 @@ from rich.console import Console
 
 from diagnose.made_runs import BEGAN, ended, healthy_run, start, step, team, validated
 from diagnose.made_samples import gpu, pair, sampled
+from unisono.live.page import bar, page, sparkline
+from unisono.live.window import CAUSES, now_of
 from unisono.records.events import Sample, Warned, to_line
-from unisono.watch.page import bar, page, sparkline
-from unisono.watch.recent import CAUSES, now_of
 
 
 def shown(run, at, width=100):

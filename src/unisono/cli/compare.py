@@ -13,7 +13,7 @@ from unisono.diagnose.diagnosis import diagnose
 from unisono.printable import printable
 from unisono.records.view import read_run
 from unisono.report.comparison import Comparison, Row, compare_runs
-from unisono.report.writing import write_comparison
+from unisono.report.page import write_comparison
 
 WIDEST = 36
 

@@ -16,8 +16,8 @@ from unisono.config.settings import Settings
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.launch.local import plan_local
-from unisono.report.terminal import render_text
-from unisono.report.writing import write_report
+from unisono.report.page import write_report
+from unisono.report.text import render_text
 from unisono.units import duration
 
 SENTENCES_SHOWN = 5

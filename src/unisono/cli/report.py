@@ -7,9 +7,8 @@ import click
 
 from unisono.cli.options import PathType
 from unisono.records.view import read_run
-from unisono.report.markdown import render_markdown
-from unisono.report.terminal import render_text
-from unisono.report.writing import render_json, write_page, write_report
+from unisono.report.page import render_json, write_page, write_report
+from unisono.report.text import render_markdown, render_text
 
 
 @click.command()

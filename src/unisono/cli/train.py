@@ -23,9 +23,9 @@ def train(config: Path, overrides: tuple[str, ...]) -> None:
     """
     settings = load_settings(config, overrides)
     from unisono.cli.screen import Screen
+    from unisono.live.live_diagnosis import Onlooker
     from unisono.records.events import Ended
     from unisono.train.job import run_training
-    from unisono.watch.onlooker import Onlooker
 
     reason = ""
     with Screen(settings) as screen, closing(Onlooker(Path(settings.run))) as onlooker:

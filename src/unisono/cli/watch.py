@@ -10,10 +10,10 @@ from rich.live import Live
 
 from unisono.cli.options import PathType
 from unisono.errors import DataError
+from unisono.live.page import page
+from unisono.live.window import now_of
 from unisono.records.follow import Follower
 from unisono.records.imported import read_imported
-from unisono.watch.page import page
-from unisono.watch.recent import now_of
 
 OVER = ("finished", "stopped", "failed")
 LINGER_SECONDS = 20.0  # after a failure: a supervisor may start it again

@@ -7,16 +7,14 @@ from unisono.diagnose.evidence.ledger import Ledger
 from unisono.diagnose.report import Report
 from unisono.diagnose.wording import count
 from unisono.records.view import RunView
-from unisono.report.axis import Span, span_of, step_ticks
+from unisono.report.axis import Span, bin_width, span_of, step_ticks
 from unisono.report.drawing import Drawing, draw
-from unisono.report.happenings import Happening, Lane, lanes_of, lines_of
-from unisono.report.learning_panels import learning_panels
 from unisono.report.machine_curves import sampled_machines
 from unisono.report.machine_panels import machine_panels, network_panel
 from unisono.report.panel import Panel
-from unisono.report.parts import Bar, node_bars
-from unisono.report.points import bin_width
-from unisono.report.time_panels import parts_panel, time_panel
+from unisono.report.panels import learning_panels, parts_panel, time_panel
+from unisono.report.step_bars import Bar, node_bars
+from unisono.report.timeline import Happening, Lane, lanes_of, lines_of
 
 
 @dataclass(frozen=True)

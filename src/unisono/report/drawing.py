@@ -8,9 +8,8 @@ the browser reads lines, and each number is in the file once.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.report.axis import Span, labels, ticks
+from unisono.report.axis import Point, Span, labels, ticks
 from unisono.report.panel import Columns, Curve, Layer, Mark, Panel
-from unisono.report.points import Point
 
 WIDTH, HEIGHT = 1000.0, 100.0
 TICKS = {"tall": 5, "middle": 4, "low": 3}

@@ -11,7 +11,7 @@ from unisono.diagnose.report import Report
 from unisono.diagnose.wording import count, listing, percent
 from unisono.records.imported import Imported
 from unisono.records.view import RunView
-from unisono.report.tones import CAUSES
+from unisono.report.severity import CAUSES
 from unisono.units import amount_of_bytes, duration
 
 MOST_SAMPLES = 6

@@ -6,10 +6,10 @@ from dataclasses import replace
 from unisono.diagnose.wording import listing
 from unisono.records.sampled import Gpu
 from unisono.records.view import RunView
-from unisono.report.machine_bins import SampledMachine
 from unisono.report.machine_curves import (
     STYLES,
     Points,
+    SampledMachine,
     busy_cores,
     carried,
     disk,

@@ -1,25 +1,35 @@
-"""A run, or several, as one page of HTML: one small script of ours, nothing from elsewhere."""
+"""A run, or several, as one page of HTML: one small script of ours, nothing from elsewhere.
+
+From a run directory to its reports.
+"""
 
 import hashlib
 import re
+import time
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from unisono.atomic import write_text
+from unisono.diagnose.case import open_case
+from unisono.diagnose.diagnosis import judge
 from unisono.diagnose.evidence.ledger import Ledger, keep_ledger
 from unisono.diagnose.evidence.sessions import sessions_of
 from unisono.diagnose.report import Report
-from unisono.records.view import RunView
+from unisono.errors import ConfigError
+from unisono.records.layout import RunDirectory
+from unisono.records.view import RunView, read_run
 from unisono.report import facts
 from unisono.report.charts import charts_of
-from unisono.report.comparison import compare_runs
-from unisono.report.comparison_panels import HUES, over_steps, over_time
-from unisono.report.parts import spoken
-from unisono.report.tones import SEVERITIES, spaced, tone
+from unisono.report.comparison import HUES, compare_runs, over_steps, over_time
+from unisono.report.severity import SEVERITIES, spaced, tone
+from unisono.report.step_bars import spoken
+from unisono.report.text import render_markdown
 
 _HERE = Path(__file__).parent
 _CODE = re.compile(r"`([^`]+)`")
@@ -106,3 +116,42 @@ def _environment() -> Environment:
     )
     environment.filters.update(coded=coded, tone=tone, spaced=spaced, spoken=spoken)
     return environment
+
+
+def render_json(report: Report) -> str:
+    """Return the report as JSON, format 1."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+
+
+def write_report(run_path: Path) -> Report:
+    """Diagnose the run as it is now and write report.html, report.json and report.md."""
+    case = open_case(read_run(run_path), time.time())
+    report, directory = judge(case), RunDirectory(run_path)
+    write_text(directory.report("json"), render_json(report))
+    write_text(directory.report("md"), render_markdown(report, case.run))
+    write_text(directory.report("html"), render_html(report, case.run, case.ledger))
+    return report
+
+
+def write_page(run_path: Path, page: Path) -> Report:
+    """Diagnose the run as it is now and write the page alone, to `page`."""
+    _check_place(page)
+    case = open_case(read_run(run_path), time.time())
+    report = judge(case)
+    write_text(page, render_html(report, case.run, case.ledger))
+    return report
+
+
+def write_comparison(runs: Sequence[tuple[RunView, Report]], page: Path) -> None:
+    """Write the page of several runs to `page`."""
+    _check_place(page)
+    write_text(page, render_comparison(runs))
+
+
+def _check_place(page: Path) -> None:
+    if not page.parent.is_dir():
+        raise ConfigError(
+            f"{page.parent} is not a directory",
+            where="--html",
+            fix="create it, or name a file in a directory that is there",
+        )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.report.points import Bin, Point
+from unisono.report.axis import Bin, Point
 
 BandPoint = tuple[float, float, float]
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from unisono.diagnose.report import Finding
+from unisono.live.window import BOTTLENECK, findings_of, recent_case, verdict_finding
 from unisono.records.events import Found
 from unisono.records.view import RunView
-from unisono.watch.recent import recent_case
-from unisono.watch.verdict import BOTTLENECK, findings_of, verdict_finding
 
 CERTAIN = 3  # looks in a row that must agree on a second verdict, or that something is over
 

@@ -9,11 +9,11 @@ from rich.text import Text
 
 from unisono.diagnose.evidence.curve import is_finite
 from unisono.diagnose.evidence.scores import bleu_note, bleu_words
+from unisono.live.machines import MachineNow, words
+from unisono.live.window import CAUSES, Lane, Now
 from unisono.printable import printable
 from unisono.records.view import RunView
 from unisono.units import duration
-from unisono.watch.machines import MachineNow, words
-from unisono.watch.recent import CAUSES, Lane, Now
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 # Each cause has a letter of its own, too: not every terminal has colours.

@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from unisono.jsonl import LineWriter
+from unisono.live.announcements import Teller, look_at
 from unisono.records.events import AnyEvent, Found, Started, StepTaken, Warned, to_line
 from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
-from unisono.watch.telling import Teller, look_at
 
 ENOUGH_STEPS, ENOUGH_SECONDS = 50, 30.0  # of updates since the start; either will do
 EVERY_SECONDS = 10.0

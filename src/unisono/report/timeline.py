@@ -11,7 +11,7 @@ from unisono.diagnose.report import Report
 from unisono.diagnose.wording import count
 from unisono.records.events import Validated
 from unisono.records.view import RunView
-from unisono.report.tones import SEVERITIES, spaced
+from unisono.report.severity import SEVERITIES, spaced
 from unisono.units import amount_of_bytes
 
 MOST_OF_A_KIND = 150
