@@ -11,7 +11,7 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from unisono.batching.respelling import respelling_for
+from unisono.batching.bpe_dropout.dropout import respelling_for
 from unisono.batching.settings import Batching
 from unisono.batching.stream import Stream
 from unisono.corpus.reader import Corpus, open_corpus

@@ -11,7 +11,7 @@ from support.tiny import ENGLISH, tiny_settings, write_text
 from train.test_resume import assert_identical, final_state
 from train.test_resume_features import LAST, train
 from train.test_world_size import assert_same
-from unisono.batching.respelling import respelling_for
+from unisono.batching.bpe_dropout.dropout import respelling_for
 from unisono.batching.stream import Stream
 from unisono.bundle.reader import open_bundle
 from unisono.comm.solo import Solo

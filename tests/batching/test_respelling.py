@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from support.tiny import tiny_settings
+from unisono.batching.bpe_dropout.dropout import respelling_for
 from unisono.batching.plan import MicroBatch, StepPlan
-from unisono.batching.respelling import respelling_for
 from unisono.batching.settings import Batching
 from unisono.batching.stream import Stream
 from unisono.corpus import open_corpus, write_corpus

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from unisono.batching.plan import plan_epoch
+from unisono.batching.plan import Source, draw, plan_epoch
 from unisono.batching.settings import Budget
-from unisono.batching.sources import Source, draw
 
 
 def counts(sources, epoch=1, seed=1):

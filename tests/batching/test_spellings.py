@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from support.merging import ladder, probabilities
-from unisono.batching.spellings import Spellings
-from unisono.batching.words import mixed
+from unisono.batching.bpe_dropout.segmentations import Spellings, mixed
 from unisono.text.merges import Merges
 from unisono.text.rows import Rows
 

@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.batching.plan import plan_epoch
+from unisono.batching.plan import Source, draw, plan_epoch, shares, tempered
 from unisono.batching.settings import Budget
-from unisono.batching.sources import Source, draw, shares, tempered
 
 BUDGET = Budget(tokens_per_update=800, tokens_per_micro_batch=200)
 

@@ -1,8 +1,8 @@
 import pytest
 
 from unisono.errors import DataError
-from unisono.prepare import chunks
-from unisono.prepare.chunks import PairReader
+from unisono.prepare.first_pass import chunks
+from unisono.prepare.first_pass.chunks import PairReader
 from unisono.prepare.inputs import RawPair
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.prepare.duplicates import first_occurrences
+from unisono.prepare.first_pass.duplicates import first_occurrences
 
 
 @given(st.lists(st.one_of(st.integers(0, 40), st.integers(2**64 - 40, 2**64 - 1))))

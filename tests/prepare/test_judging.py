@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from unisono.config.settings import CorpusSettings, Data
-from unisono.prepare.assignment import Assignment
-from unisono.prepare.chunks import Chunk
-from unisono.prepare.held_out import HeldOut
+from unisono.prepare.first_pass.chunks import Chunk
+from unisono.prepare.first_pass.filters import Judge, hashes_of
+from unisono.prepare.first_pass.held_out import HeldOut
 from unisono.prepare.inputs import RawPair
-from unisono.prepare.judging import Judge, hashes_of
+from unisono.prepare.job import Assignment
 
 LONG = "This sentence is long enough to be telling."
 LANG = "Dieser Satz ist lang genug, um etwas zu verraten."

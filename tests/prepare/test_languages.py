@@ -4,7 +4,7 @@ import pytest
 
 from unisono.config.settings import CorpusSettings
 from unisono.errors import ConfigError
-from unisono.prepare.languages import LanguageFilter, check_installed
+from unisono.prepare.first_pass.languages import LanguageFilter, check_installed
 
 GERMAN = "Dieser deutsche Satz ist lang genug, um ihn sicher zu erkennen."
 FRENCH = "Cette phrase française est assez longue pour être reconnue."

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.config.settings import CorpusSettings
-from unisono.prepare.lengths import LengthFilter
+from unisono.prepare.second_pass.encode_chunk import LengthFilter
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@ from pathlib import Path
 import pytest
 
 from unisono.errors import DataError
-from unisono.prepare.chunks import Chunk
+from unisono.prepare.first_pass.chunks import Chunk, lines_of
 from unisono.prepare.inputs import RawPair
-from unisono.prepare.lines import lines_of
 
 PLAIN = RawPair("train", "train.0", "[[data.train]] number 1", Path("a.en"), Path("a.de"))
 TSV = RawPair(

@@ -11,7 +11,7 @@ from preparing import names, prepare, small_data
 import unisono
 from unisono.corpus import open_corpus
 from unisono.errors import DataError
-from unisono.prepare.leftovers import remove_leftovers
+from unisono.prepare.up_to_date import remove_leftovers
 
 PREPARE = textwrap.dedent("""
     import sys

@@ -5,8 +5,9 @@ from preparing import content, pair, prepare, sentences, small_data, write
 
 from unisono.config.settings import Pair
 from unisono.corpus import open_corpus
-from unisono.prepare import build, chunks
-from unisono.prepare.judging import hashes_of
+from unisono.prepare import build
+from unisono.prepare.first_pass import chunks
+from unisono.prepare.first_pass.filters import hashes_of
 
 
 def varied_data(directory):

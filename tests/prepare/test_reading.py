@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.errors import DataError
-from unisono.prepare import reading, unpacking
-from unisono.prepare.chunks import Chunk
+from unisono.prepare.first_pass import decompress as unpacking
+from unisono.prepare.first_pass import read_files as reading
+from unisono.prepare.first_pass.chunks import Chunk, lines_of
+from unisono.prepare.first_pass.read_files import TextReader
 from unisono.prepare.inputs import RawPair
-from unisono.prepare.lines import lines_of
-from unisono.prepare.reading import TextReader
 
 ALL = 1 << 40
 

@@ -1,4 +1,4 @@
-from unisono.prepare.reasons import Drops
+from unisono.prepare.first_pass.drops import Drops
 
 
 def test_drops_keep_a_few_clipped_examples():

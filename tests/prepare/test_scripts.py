@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from unisono.prepare.scripts import _LANGUAGES, ScriptFilter
+from unisono.prepare.first_pass.languages import _LANGUAGES, ScriptFilter
 
 TEXTS = {
     "en": "The naïve café costs 5 €.",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.prepare.words import LineEncoder
+from unisono.prepare.second_pass.encode_chunk import LineEncoder
 from unisono.text.byte_pieces import BytePieces
 from unisono.text.normalise import normalise_lines
 from unisono.text.sentence_pieces import learn_pieces

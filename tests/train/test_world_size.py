@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from support.tiny import tiny_settings
-from unisono.batching.collate import collate
 from unisono.batching.plan import MicroBatch, StepPlan
-from unisono.batching.stream import Stream, Work
+from unisono.batching.stream import Stream, Work, collate
 from unisono.comm.solo import Solo
 from unisono.comm.strategies.build import STRATEGIES
 from unisono.corpus.reader import open_corpus

@@ -18,8 +18,8 @@ import torch
 import torch.distributed as dist
 
 from unisono.batching import plan, stream
-from unisono.batching.collate import Batch
 from unisono.batching.plan import StepPlan
+from unisono.batching.stream import Batch
 from unisono.text.tokenizer import PADDING_ID
 from unisono.train import loop
 from unisono.train.checkpoints import checkpoint

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unisono.batching.collate import Batch, collate
 from unisono.batching.plan import END
-from unisono.batching.stream import Stream
+from unisono.batching.stream import Batch, Stream, collate
 from unisono.comm.protocol import Comm, Replica, World
 from unisono.comm.solo import Solo
 from unisono.comm.strategies.all_reduce import AllReduce

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from unisono.batching.sources import Source, shares
+from unisono.batching.plan import Source, shares
 from unisono.corpus.manifest import Block, Dropped, Input, Manifest, SplitSize, TextFile
 from unisono.corpus.reader import Corpus
 from unisono.units import amount_of_bytes

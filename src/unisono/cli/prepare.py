@@ -27,7 +27,7 @@ from unisono.config.settings import Settings
 from unisono.corpus.manifest import Manifest
 from unisono.corpus.reader import open_corpus
 from unisono.prepare.build import prepare_corpus
-from unisono.prepare.progress import Progress
+from unisono.prepare.job import Progress
 from unisono.units import amount_of_bytes, duration
 
 _WIDTH = 80  # of a line where there is no terminal

@@ -1,6 +1,6 @@
 """Raw text → clean text → subwords → a corpus; and what was dropped on the way, and why."""
 
 from unisono.prepare.build import prepare_corpus
-from unisono.prepare.progress import Progress
+from unisono.prepare.job import Progress
 
 __all__ = ["Progress", "prepare_corpus"]

@@ -19,21 +19,24 @@ from unisono.corpus.manifest import Input, Learning, Manifest, size_of_split
 from unisono.corpus.writer import seal
 from unisono.errors import DataError
 from unisono.lock import only_one
-from unisono.prepare.adding import add_sources, reweight
-from unisono.prepare.assignment import Assignment
-from unisono.prepare.encoding import Encoding
-from unisono.prepare.existing import compare, is_taken
-from unisono.prepare.gathering import gather
-from unisono.prepare.held_out import HeldOut, read_held_out
+from unisono.prepare.extend import add_sources, reweight
+from unisono.prepare.first_pass.clean_text import gather
+from unisono.prepare.first_pass.drops import OVERLAP, Drops
+from unisono.prepare.first_pass.filters import Judge
+from unisono.prepare.first_pass.held_out import HeldOut, read_held_out
+from unisono.prepare.first_pass.languages import check_installed
 from unisono.prepare.inputs import list_inputs
-from unisono.prepare.judging import Judge
-from unisono.prepare.languages import check_installed
-from unisono.prepare.leftovers import remove_leftovers
-from unisono.prepare.packing import Pieces
-from unisono.prepare.pieces import check_held_out, check_train, learn, load_given
-from unisono.prepare.progress import Progress
-from unisono.prepare.reasons import OVERLAP, Drops
+from unisono.prepare.job import Assignment, Progress
+from unisono.prepare.second_pass.encode_chunk import Pieces
+from unisono.prepare.second_pass.vocabulary import (
+    check_held_out,
+    check_train,
+    learn,
+    load_given,
+)
+from unisono.prepare.second_pass.write import Encoding
 from unisono.prepare.space import cannot_write, check_room, text_bytes_of
+from unisono.prepare.up_to_date import compare, is_taken, remove_leftovers
 from unisono.text.tokenizer import Tokenizers
 
 # Less text is done sooner than other processes have started.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from unisono.config.settings import CorpusSettings
 from unisono.errors import DataError
-from unisono.prepare.assignment import Assignment
+from unisono.prepare.first_pass.decompress import likely_text_bytes
 from unisono.prepare.inputs import RawPair
-from unisono.prepare.unpacking import likely_text_bytes
+from unisono.prepare.job import Assignment
 from unisono.units import amount_of_bytes
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from unisono.batching.respelling import Respelling, respelling_for
-from unisono.batching.sources import shares
+from unisono.batching.bpe_dropout.dropout import Respelling, respelling_for
+from unisono.batching.plan import shares
 from unisono.batching.stream import Stream
 from unisono.comm.protocol import Comm, Strategy
 from unisono.comm.strategies.all_reduce import AllReduce

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from unisono import atomic
-from unisono.batching.collate import Batch, collate
 from unisono.batching.plan import END, Indices, Lengths, fill
+from unisono.batching.stream import Batch, collate
 from unisono.comm.protocol import Comm
 from unisono.corpus.reader import Split
 from unisono.models.loss import token_losses

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import torch
 
-from unisono.batching.collate import nothing_to_learn
+from unisono.batching.stream import nothing_to_learn
 from unisono.bundle.writer import write_bundle
 from unisono.check.auto_strategy import Choice, settle
 from unisono.comm.collectives import all_or_none

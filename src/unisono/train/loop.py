@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from unisono.batching.collate import nothing_to_learn
 from unisono.batching.plan import StepPlan
-from unisono.batching.stream import Stream, Work
+from unisono.batching.stream import Stream, Work, nothing_to_learn
 from unisono.config.settings import Settings
 from unisono.errors import RunError, UnisonoError
 from unisono.records.events import AnyEvent, Ended, StepTaken

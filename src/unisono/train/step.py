@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from unisono.batching.collate import Batch
-from unisono.batching.stream import Work
+from unisono.batching.stream import Batch, Work
 from unisono.comm.protocol import Comm, Replica
 from unisono.comm.strategies.packed_gather import wait_for_device
 from unisono.models.loss import loss_sums

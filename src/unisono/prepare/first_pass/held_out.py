@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 from unisono.corpus.manifest import Input
 from unisono.errors import DataError
-from unisono.prepare.chunks import PairReader
+from unisono.prepare.first_pass.chunks import PairReader, lines_of
+from unisono.prepare.first_pass.drops import EMPTY, Drops
 from unisono.prepare.inputs import RawPair
-from unisono.prepare.lines import lines_of
-from unisono.prepare.reasons import EMPTY, Drops
 from unisono.text.normalise import Normalisation
 from unisono.text.tags import cut_tags
 

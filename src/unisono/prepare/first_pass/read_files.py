@@ -13,7 +13,7 @@ import numpy as np
 
 from unisono.corpus.manifest import TextFile
 from unisono.errors import DataError
-from unisono.prepare.unpacking import DAMAGED, PACKED, unpacked
+from unisono.prepare.first_pass.decompress import DAMAGED, PACKED, unpacked
 
 _READ_BYTES = 1 << 20
 _LONGEST_LINE = 1 << 26  # of those that are read at all, and then refused or dropped

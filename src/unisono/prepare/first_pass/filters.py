@@ -15,12 +15,8 @@ from numpy.typing import NDArray
 
 from unisono.corpus.layout import HASH_TYPE
 from unisono.corpus.manifest import Dropped
-from unisono.prepare.assignment import Assignment
-from unisono.prepare.chunks import Chunk
-from unisono.prepare.held_out import HeldOut
-from unisono.prepare.languages import LanguageFilter
-from unisono.prepare.lines import lines_of
-from unisono.prepare.reasons import (
+from unisono.prepare.first_pass.chunks import Chunk, lines_of
+from unisono.prepare.first_pass.drops import (
     EMPTY,
     IDENTICAL,
     OVERLAP,
@@ -28,7 +24,9 @@ from unisono.prepare.reasons import (
     WRONG_SCRIPT,
     Drops,
 )
-from unisono.prepare.scripts import ScriptFilter
+from unisono.prepare.first_pass.held_out import HeldOut
+from unisono.prepare.first_pass.languages import LanguageFilter, ScriptFilter
+from unisono.prepare.job import Assignment
 from unisono.prepare.spool import SpooledText, write_spool
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from unisono.batching.bpe_dropout.segmentations import Numbers, Spellings, mixed
 from unisono.batching.plan import END, MicroBatch, StepPlan
 from unisono.batching.settings import Batching, Budget
-from unisono.batching.spellings import Spellings
-from unisono.batching.words import Numbers, mixed
 from unisono.corpus.reader import Split
 from unisono.text.merges import merges_of
 from unisono.text.rows import Counts, Ids, Rows

@@ -1,21 +1,33 @@
-"""A corpus that is there already: use it, add to it or refuse, but never overwrite it."""
+"""What killed preparations left.
+
+A corpus that is there already: use it, add to it or refuse, but never overwrite it.
+"""
 
 import re
+import shutil
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unisono.atomic import clean, sha256_of
+from unisono.atomic import TEMPORARY, clean, sha256_of
 from unisono.corpus.agreement import differences
 from unisono.corpus.layout import MANIFEST
 from unisono.corpus.manifest import Input, Manifest
 from unisono.corpus.reader import check_file, open_corpus
 from unisono.errors import ConfigError
-from unisono.prepare.assignment import Assignment
 from unisono.prepare.inputs import RawPair
-from unisono.prepare.pieces import given_models
-from unisono.prepare.progress import Progress
+from unisono.prepare.job import Assignment, Progress
+from unisono.prepare.second_pass.vocabulary import given_models
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what killed preparations of `path` left, and of no other corpus next to it."""
+    leftover = re.compile(re.escape(f"{TEMPORARY}{path.name}-") + r"\d+")
+    for entry in path.parent.iterdir():
+        if leftover.fullmatch(entry.name):
+            shutil.rmtree(entry)
+
 
 _FIX = "remove the directory, or choose another corpus.directory"
 _BLOCK_FILE = re.compile(r"train\.\d+\.(hashes|(source|target)\.(ids|offsets))")

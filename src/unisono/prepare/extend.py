@@ -25,17 +25,16 @@ from unisono.corpus.manifest import (
 )
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
-from unisono.prepare.assignment import Assignment
-from unisono.prepare.encoding import Encoding
-from unisono.prepare.existing import Comparison
-from unisono.prepare.gathering import CleanText, gather
-from unisono.prepare.held_out import HeldOut, read_held_out
-from unisono.prepare.judging import Judge
-from unisono.prepare.packing import Pieces
-from unisono.prepare.pieces import check_train
-from unisono.prepare.progress import Progress
-from unisono.prepare.reasons import Drops
+from unisono.prepare.first_pass.clean_text import CleanText, gather
+from unisono.prepare.first_pass.drops import Drops
+from unisono.prepare.first_pass.filters import Judge
+from unisono.prepare.first_pass.held_out import HeldOut, read_held_out
+from unisono.prepare.job import Assignment, Progress
+from unisono.prepare.second_pass.encode_chunk import Pieces
+from unisono.prepare.second_pass.vocabulary import check_train
+from unisono.prepare.second_pass.write import Encoding
 from unisono.prepare.space import check_room
+from unisono.prepare.up_to_date import Comparison
 
 
 def reweight(assignment: Assignment, manifest: Manifest) -> None:

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from unisono.corpus.manifest import Block
 from unisono.corpus.writer import BlockWriter, write_texts
-from unisono.prepare.assignment import Assignment
-from unisono.prepare.gathering import CleanText
-from unisono.prepare.held_out import HeldOutSet
-from unisono.prepare.packing import (
+from unisono.prepare.first_pass.clean_text import CleanText
+from unisono.prepare.first_pass.drops import Drops
+from unisono.prepare.first_pass.held_out import HeldOutSet
+from unisono.prepare.job import Assignment, Progress
+from unisono.prepare.second_pass.encode_chunk import (
     FIRST_PAIRS,
     PackedPairs,
     Packer,
@@ -20,8 +21,6 @@ from unisono.prepare.packing import (
     Portion,
     text_bytes,
 )
-from unisono.prepare.progress import Progress
-from unisono.prepare.reasons import Drops
 from unisono.process_pool import working
 from unisono.text.tags import encode_source
 from unisono.text.tokenizer import Tokenizers

@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unisono.corpus.manifest import Dropped, Input
-from unisono.prepare.assignment import Assignment
-from unisono.prepare.chunks import PairReader
-from unisono.prepare.duplicates import first_occurrences
+from unisono.prepare.first_pass.chunks import PairReader
+from unisono.prepare.first_pass.drops import DUPLICATE, EXAMPLES, Drops, clipped
+from unisono.prepare.first_pass.duplicates import first_occurrences
+from unisono.prepare.first_pass.filters import Judge, Judged
 from unisono.prepare.inputs import RawPair
-from unisono.prepare.judging import Judge, Judged
-from unisono.prepare.packing import Portion
-from unisono.prepare.progress import Progress
-from unisono.prepare.reasons import DUPLICATE, EXAMPLES, Drops, clipped
+from unisono.prepare.job import Assignment, Progress
+from unisono.prepare.second_pass.encode_chunk import Portion
 from unisono.process_pool import working
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from unisono.corpus.manifest import Dropped
-from unisono.prepare.lines import NOT_UTF8, NUL, TOO_FEW_COLUMNS, TOO_MANY_BYTES
+from unisono.prepare.first_pass.chunks import NOT_UTF8, NUL, TOO_FEW_COLUMNS, TOO_MANY_BYTES
 
 EMPTY = "empty"
 IDENTICAL = "identical"

@@ -1,4 +1,7 @@
-"""What is to be prepared, and by how many."""
+"""How far the preparation is.
+
+What is to be prepared, and by how many.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,6 +9,22 @@ from pathlib import Path
 from unisono.config.settings import CorpusSettings, Data
 from unisono.prepare.inputs import RawPair
 from unisono.text.normalise import Normalisation
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`done` of `total` units of a stage, from 0 to all of them; a `total` of 0 is not known.
+
+    Stages in order: "reading" (bytes of the input files), "reading a sample" (pairs),
+    "learning pieces", "encoding" (pairs). If a corpus is there already, "comparing" and
+    "verifying" (bytes) come first; then either "up to date" or "weights changed" is all, or
+    only what is new is read and encoded, and "added" (sources) comes last.
+    """
+
+    stage: str
+    done: int
+    total: int
+    unit: str = "pairs"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""BPE-dropout: words segmented in other pieces than usual, by chance."""
