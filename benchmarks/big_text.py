@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from unisono.corpora.builtin.generate import stream
+from unisono.datasets.builtin.generate import stream
 
 Pair = tuple[str, str]
 

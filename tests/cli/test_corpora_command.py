@@ -13,9 +13,9 @@ from unisono.cli import unisono
 from unisono.cli.corpora import _next
 from unisono.cli.downloads import draw
 from unisono.config.load import load_settings
-from unisono.corpora.assemble import Step
-from unisono.corpora.fetch import Received
-from unisono.corpora.known import catalogue
+from unisono.datasets.assemble import Step
+from unisono.datasets.catalogue import catalogue
+from unisono.datasets.fetch import Received
 from unisono.errors import DataError
 
 

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from prepare.preparing import corpus_settings, pair, sentences, small_data
 from unisono.cli import unisono
 from unisono.cli.corpus_page import corpus_page
-from unisono.corpora.lock import Lock, Text, write_lock
 from unisono.corpus import open_corpus
 from unisono.corpus.manifest import Dropped
 from unisono.corpus.reader import Corpus
+from unisono.datasets.lock_file import Lock, Text, write_lock
 from unisono.prepare import prepare_corpus
 
 

@@ -2,8 +2,8 @@ import pytest
 
 from corpora.getting import files, table
 from corpora.serving import serving
-from unisono.corpora.builtin.generate import Splits, generate
-from unisono.corpora.entry import to_entry
+from unisono.datasets.builtin.generate import Splits, generate
+from unisono.datasets.entry import to_entry
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import gzip
 from hashlib import sha256
 
 from corpora.archives import tar, zipped
-from unisono.corpora.get import get_corpus
+from unisono.datasets.get import get_corpus
 
 EN = "".join(f"sentence {n}\u2028!\n" for n in range(200))
 DE = "".join(f"Satz {n}\n" for n in range(200))

@@ -8,11 +8,11 @@ from itertools import islice
 import pytest
 import sacrebleu
 
-from unisono.corpora.builtin.adjectives import ADJECTIVES
-from unisono.corpora.builtin.english import third_person_of
-from unisono.corpora.builtin.generate import generate, is_held_out, stream
-from unisono.corpora.builtin.nouns import NOUNS
-from unisono.corpora.builtin.verbs import WITH_ACCUSATIVE
+from unisono.datasets.builtin.adjectives import ADJECTIVES
+from unisono.datasets.builtin.english import third_person_of
+from unisono.datasets.builtin.generate import generate, is_held_out, stream
+from unisono.datasets.builtin.nouns import NOUNS
+from unisono.datasets.builtin.verbs import WITH_ACCUSATIVE
 
 _WORD = re.compile(r"[\w'-]+")
 

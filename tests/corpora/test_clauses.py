@@ -2,10 +2,10 @@
 
 import pytest
 
-from unisono.corpora.builtin import german, verbs
-from unisono.corpora.builtin.adjectives import ADJECTIVES
-from unisono.corpora.builtin.chance import Chance
-from unisono.corpora.builtin.clauses import (
+from unisono.datasets.builtin import german, verbs
+from unisono.datasets.builtin.adjectives import ADJECTIVES
+from unisono.datasets.builtin.chance import Chance
+from unisono.datasets.builtin.clauses import (
     Clause,
     english_infinitive,
     english_question,
@@ -15,12 +15,12 @@ from unisono.corpora.builtin.clauses import (
     german_statement,
     german_subordinate,
 )
-from unisono.corpora.builtin.conjugation import REFLEXIVES
-from unisono.corpora.builtin.facts import price
-from unisono.corpora.builtin.forms import Form
-from unisono.corpora.builtin.german import with_preposition
-from unisono.corpora.builtin.nouns import NOUNS
-from unisono.corpora.builtin.phrases import (
+from unisono.datasets.builtin.conjugation import REFLEXIVES
+from unisono.datasets.builtin.facts import price
+from unisono.datasets.builtin.forms import Form
+from unisono.datasets.builtin.german import with_preposition
+from unisono.datasets.builtin.nouns import NOUNS
+from unisono.datasets.builtin.phrases import (
     IT,
     PRONOUNS,
     noun_phrase,
@@ -28,10 +28,10 @@ from unisono.corpora.builtin.phrases import (
     pronoun_for,
     relative_for,
 )
-from unisono.corpora.builtin.predicates import Predicate, applied_to
-from unisono.corpora.builtin.states import describing
-from unisono.corpora.builtin.times import NOTHING, Adverbial, clock, dates
-from unisono.corpora.builtin.words import Case
+from unisono.datasets.builtin.predicates import Predicate, applied_to
+from unisono.datasets.builtin.states import describing
+from unisono.datasets.builtin.times import NOTHING, Adverbial, clock, dates
+from unisono.datasets.builtin.words import Case
 
 THE, A = german.THE, german.A
 ME, YOU, HE, SHE, WE, THEY = PRONOUNS

@@ -2,16 +2,16 @@
 
 import pytest
 
-from unisono.corpora.builtin import verbs
-from unisono.corpora.builtin.conjugation import infinitive_with_zu, verb_parts
-from unisono.corpora.builtin.english import (
+from unisono.datasets.builtin import verbs
+from unisono.datasets.builtin.conjugation import infinitive_with_zu, verb_parts
+from unisono.datasets.builtin.english import (
     participle_of,
     plural_of,
     third_person_of,
     with_article,
 )
-from unisono.corpora.builtin.forms import Form, english_parts
-from unisono.corpora.builtin.words import Person
+from unisono.datasets.builtin.forms import Form, english_parts
+from unisono.datasets.builtin.words import Person
 
 TABLES = (
     verbs.WITH_ACCUSATIVE,

@@ -1,6 +1,6 @@
 import pytest
 
-from unisono.corpora.text import Reader
+from unisono.datasets.text_formats import Reader
 from unisono.errors import DataError
 
 

@@ -3,8 +3,8 @@ import tomllib
 
 import pytest
 
-from unisono.corpora.entry import ARCHIVES, read_entry, to_entry
-from unisono.corpora.known import CATALOGUE, catalogue, find_entry
+from unisono.datasets.catalogue import CATALOGUE, catalogue, find_entry
+from unisono.datasets.entry import ARCHIVES, read_entry, to_entry
 from unisono.errors import ConfigError
 
 FILE = {"name": "a.tgz", "urls": ["https://x.org/a.tgz"]}

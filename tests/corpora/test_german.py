@@ -2,11 +2,11 @@
 
 import pytest
 
-from unisono.corpora.builtin import german
-from unisono.corpora.builtin.adjectives import ADJECTIVES
-from unisono.corpora.builtin.german import inflect, with_preposition
-from unisono.corpora.builtin.nouns import NOUNS
-from unisono.corpora.builtin.words import Agreement
+from unisono.datasets.builtin import german
+from unisono.datasets.builtin.adjectives import ADJECTIVES
+from unisono.datasets.builtin.german import inflect, with_preposition
+from unisono.datasets.builtin.nouns import NOUNS
+from unisono.datasets.builtin.words import Agreement
 
 DETERMINERS = {
     "-": german.BARE,

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from corpora.getting import DE, EN, content, get, table
-from unisono.corpora.entry import to_entry
-from unisono.corpora.fetch import Received
-from unisono.corpora.known import find_entry
+from unisono.datasets.catalogue import find_entry
+from unisono.datasets.entry import to_entry
+from unisono.datasets.fetch import Received
 from unisono.errors import ConfigError, DataError
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"

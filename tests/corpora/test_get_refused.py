@@ -10,8 +10,8 @@ import pytest
 
 from corpora.archives import zipped
 from corpora.getting import DE, SEGS, content, get, table
-from unisono.corpora.entry import to_entry
-from unisono.corpora.get import get_corpus
+from unisono.datasets.entry import to_entry
+from unisono.datasets.get import get_corpus
 from unisono.errors import DataError
 
 

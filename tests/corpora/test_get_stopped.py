@@ -10,9 +10,9 @@ import pytest
 import tomli_w
 
 from corpora.getting import content, get, table
-from unisono.corpora.entry import to_entry
-from unisono.corpora.get import get_corpus
-from unisono.corpora.known import find_entry
+from unisono.datasets.catalogue import find_entry
+from unisono.datasets.entry import to_entry
+from unisono.datasets.get import get_corpus
 
 
 def test_stopped_at_any_step_the_next_call_goes_on(site, tmp_path):
@@ -46,8 +46,8 @@ def test_stopped_at_any_step_the_next_call_goes_on(site, tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from unisono.corpora.get import get_corpus
-from unisono.corpora.known import find_entry
+from unisono.datasets.get import get_corpus
+from unisono.datasets.catalogue import find_entry
 
 left = int(sys.argv[3])
 def counted(function):

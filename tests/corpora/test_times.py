@@ -2,8 +2,8 @@
 
 import pytest
 
-from unisono.corpora.builtin.numerals import english_cardinal, german_cardinal, ordinal_digits
-from unisono.corpora.builtin.times import clock, dates
+from unisono.datasets.builtin.numerals import english_cardinal, german_cardinal, ordinal_digits
+from unisono.datasets.builtin.times import clock, dates
 
 
 @pytest.mark.parametrize(

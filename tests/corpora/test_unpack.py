@@ -10,9 +10,9 @@ import pytest
 import zstandard
 
 from corpora.archives import PACK, special, tar, zipped
-from unisono.corpora.unpack import streams
-from unisono.corpora.unpack.archive import wanted_members
-from unisono.corpora.unpack.tar import TarReader
+from unisono.datasets.unpack import streams
+from unisono.datasets.unpack.archive import wanted_members
+from unisono.datasets.unpack.tar import TarReader
 from unisono.errors import DataError
 
 TEXT = "".join(f"Satz {n}: {n * n}\n" for n in range(5000)).encode()

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from unisono.corpora.builtin.generate import generate
-from unisono.corpora.builtin.write import write_builtin
+from unisono.datasets.builtin.generate import generate
+from unisono.datasets.builtin.write import write_builtin
 from unisono.errors import DataError
 
 SIZES = {"train": 300, "valid": 20, "test": 30}

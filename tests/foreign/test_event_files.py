@@ -13,10 +13,9 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from diagnose.made_runs import healthy_run
 from unisono.cli import unisono
 from unisono.errors import DataError
-from unisono.foreign.run import write_run
-from unisono.foreign.tensorboard.build import read_tensorboard
-from unisono.foreign.tensorboard.records import Damage, masked_checksum, records_of
-from unisono.foreign.told import Told
+from unisono.importers.imported_run import Told, write_run
+from unisono.importers.tensorboard.build import read_tensorboard
+from unisono.importers.tensorboard.event_files import Damage, masked_checksum, records_of
 from unisono.records.tensorboard import TensorBoardSink
 from unisono.records.view import read_run
 

@@ -6,9 +6,9 @@ from click.testing import CliRunner
 from unisono.cli import unisono
 from unisono.config.load import load_settings
 from unisono.errors import DataError
-from unisono.foreign.openseq2seq.source import read_source
-from unisono.foreign.openseq2seq.toml import read_settings, to_toml
-from unisono.foreign.openseq2seq.values import Symbol, Unreadable
+from unisono.importers.openseq2seq.build import read_settings, to_toml
+from unisono.importers.openseq2seq.printed_config import Symbol, Unreadable
+from unisono.importers.openseq2seq.python_config import read_source
 
 SETTINGS = '''
 import os

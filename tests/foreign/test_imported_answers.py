@@ -14,9 +14,8 @@ from unisono.cli import unisono
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.questions import QUESTIONS
 from unisono.errors import DataError
-from unisono.foreign.openseq2seq.build import read_openseq2seq
-from unisono.foreign.run import write_run
-from unisono.foreign.told import Told
+from unisono.importers.imported_run import Told, write_run
+from unisono.importers.openseq2seq.build import read_openseq2seq
 from unisono.records.imported import Imported
 from unisono.records.view import RunView, read_run
 from unisono.report.comparison import compare_runs

@@ -20,10 +20,9 @@ from foreign.made_logs import (
 from unisono.cli import unisono
 from unisono.diagnose.diagnosis import diagnose
 from unisono.errors import ConfigError, DataError
-from unisono.foreign.openseq2seq.build import read_openseq2seq
-from unisono.foreign.openseq2seq.log import MOST_RECORDS
-from unisono.foreign.run import write_run
-from unisono.foreign.told import Told
+from unisono.importers.imported_run import Told, write_run
+from unisono.importers.openseq2seq.build import read_openseq2seq
+from unisono.importers.openseq2seq.log import MOST_RECORDS
 from unisono.records.view import read_run
 from unisono.report.page import render_html
 
@@ -247,7 +246,7 @@ def test_settings_that_cannot_be_are_not_taken_over_and_break_nothing(tmp_path, 
 
 
 def test_a_very_long_log_keeps_every_second_record_and_the_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("unisono.foreign.openseq2seq.log.MOST_RECORDS", 64)
+    monkeypatch.setattr("unisono.importers.openseq2seq.log.MOST_RECORDS", 64)
     whole = imported(tmp_path, log(last=1200))
     assert MOST_RECORDS > 64 >= len(whole.steps)
     assert whole.steps[-1].step >= 1180

@@ -9,14 +9,13 @@ import click
 from unisono.cli.downloads import draw
 from unisono.cli.entry_page import entry_page, size_of
 from unisono.cli.options import PathType
-from unisono.corpora.builtin.write import ENTRY as BUILTIN_ENTRY
-from unisono.corpora.builtin.write import write_builtin
-from unisono.corpora.entry import Entry
-from unisono.corpora.get import Got, get_corpus
-from unisono.corpora.known import BUILTIN, catalogue, find_entry
-from unisono.corpora.opus import EXAMPLE
-from unisono.corpora.paste import DATA_TOML
-from unisono.corpora.place import DOWNLOADS
+from unisono.datasets.builtin.write import ENTRY as BUILTIN_ENTRY
+from unisono.datasets.builtin.write import write_builtin
+from unisono.datasets.catalogue import BUILTIN, EXAMPLE, catalogue, find_entry
+from unisono.datasets.config_snippet import DATA_TOML
+from unisono.datasets.entry import Entry
+from unisono.datasets.get import Got, get_corpus
+from unisono.datasets.target_directory import DOWNLOADS
 from unisono.errors import ConfigError
 from unisono.units import amount_of_bytes, duration
 

@@ -16,9 +16,9 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from unisono.corpora.assemble import Step
-from unisono.corpora.fetch import Received
-from unisono.corpora.get import Progress
+from unisono.datasets.assemble import Step
+from unisono.datasets.fetch import Received
+from unisono.datasets.get import Progress
 from unisono.units import amount_of_bytes
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from unisono.corpora.entry import Entry, File
+from unisono.datasets.entry import Entry, File
 from unisono.units import amount_of_bytes
 
 

@@ -53,8 +53,8 @@ def import_runs() -> None:
 @_with_facts
 def openseq2seq(log: Path, to: Path, number: int, **facts: Any) -> None:
     """Import a run from LOG, the output of OpenSeq2Seq (also with .gz): such as nohup.out."""
-    from unisono.foreign.openseq2seq.build import read_openseq2seq
-    from unisono.foreign.run import check_free, write_run
+    from unisono.importers.imported_run import check_free, write_run
+    from unisono.importers.openseq2seq.build import read_openseq2seq
 
     told = _told(facts)
     check_free(to)
@@ -72,8 +72,8 @@ def tensorboard(directory: Path, to: Path, **facts: Any) -> None:
 
     The scalars of Hugging Face, fairseq, OpenNMT-py, Eole and Unisono are known by their tags.
     """
-    from unisono.foreign.run import check_free, write_run
-    from unisono.foreign.tensorboard.build import read_tensorboard
+    from unisono.importers.imported_run import check_free, write_run
+    from unisono.importers.tensorboard.build import read_tensorboard
 
     told = _told(facts)
     check_free(to)
@@ -90,7 +90,7 @@ def tensorboard(directory: Path, to: Path, **facts: Any) -> None:
 )
 def config(source: Path, to: Path, processes: int) -> None:
     """Turn settings of OpenSeq2Seq into TOML. FILE.py is read, never run."""
-    from unisono.foreign.openseq2seq.toml import read_settings, to_toml
+    from unisono.importers.openseq2seq.build import read_settings, to_toml
 
     if to.exists() or to.is_symlink():
         raise DataError(f"{to} is there already", where="--to", fix="choose another name")
@@ -108,7 +108,7 @@ def config(source: Path, to: Path, processes: int) -> None:
 
 
 def _told(facts: dict[str, Any]) -> Any:
-    from unisono.foreign.told import Told
+    from unisono.importers.imported_run import Told
 
     if facts["measured"] and not facts["link"]:
         raise ConfigError(

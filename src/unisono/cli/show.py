@@ -11,10 +11,10 @@ import msgspec
 from unisono.bundle.format import DESCRIPTION, Description, read, verify
 from unisono.cli.corpus_page import corpus_page
 from unisono.cli.options import PathType
-from unisono.corpora.lock import LOCK, read_lock
 from unisono.corpus.layout import MANIFEST
 from unisono.corpus.manifest import manifest_bytes
 from unisono.corpus.reader import open_corpus
+from unisono.datasets.lock_file import LOCK, read_lock
 from unisono.diagnose.diagnosis import diagnose
 from unisono.errors import DataError
 from unisono.models.size import parameter_count

@@ -4,7 +4,7 @@ import random
 import pytest
 
 from support.bad_server import BadServer
-from unisono.corpora.fetch import Patience, Remote, fetch
+from unisono.datasets.fetch import Patience, Remote, fetch
 
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 

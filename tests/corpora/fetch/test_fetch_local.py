@@ -5,7 +5,8 @@ import resource
 import pytest
 
 from support.bad_server import Reply
-from unisono.corpora.fetch import Remote, missing, require, room
+from unisono.datasets.fetch import Remote, missing, require
+from unisono.datasets.fetch import partial_file as room
 from unisono.errors import DataError
 
 

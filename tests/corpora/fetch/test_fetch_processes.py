@@ -14,7 +14,7 @@ PROGRAM = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from unisono.corpora.fetch import Remote, fetch
+    from unisono.datasets.fetch import Remote, fetch
 
     name, url, directory, sha256 = sys.argv[1:]
     for step in fetch(Remote(name, (url,), sha256=sha256), Path(directory)):

@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import pytest
 
 from support.bad_server import Reply
-from unisono.corpora.fetch import Patience, Remote, attempt, fetch
+from unisono.datasets.fetch import Patience, Remote, attempt, fetch
 from unisono.errors import ConfigError, DataError
 
 PAGE = b"<!DOCTYPE html><html><body>We have moved.</body></html>"

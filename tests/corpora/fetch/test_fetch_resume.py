@@ -7,7 +7,7 @@ import random
 import pytest
 
 from support.bad_server import Reply
-from unisono.corpora.fetch import Patience, Remote, fetch
+from unisono.datasets.fetch import Patience, Remote, fetch
 from unisono.errors import DataError
 
 OTHER = random.Random(6).randbytes(200_000)

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from support.bad_server import BadServer, Reply, make_certificate
-from unisono.corpora.fetch import Remote
-from unisono.corpora.fetch.addresses import addresses
+from unisono.datasets.fetch import Remote
+from unisono.datasets.fetch.response import addresses
 from unisono.errors import DataError
 
 needs_openssl = pytest.mark.skipif(

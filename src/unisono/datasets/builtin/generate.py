@@ -1,0 +1,71 @@
+"""Deal the sentences of the grammar out to training, validation and test.
+
+Some combinations of words, of an adjective with a noun or a verb with its object, are held
+out: no training or validation sentence has one, every test sentence has at least one. Which
+ones depends on the words alone, so every seed and every size holds out the same.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+
+from unisono.datasets.builtin.chance import Chance
+from unisono.datasets.builtin.grammar import compose
+from unisono.datasets.builtin.pairs import Pair
+from unisono.datasets.builtin.phrases import Combination
+
+HELD_OUT_ONE_IN = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Three sets of pairs; no English sentence occurs twice, within a set or across."""
+
+    train: tuple[Pair, ...]
+    valid: tuple[Pair, ...]
+    test: tuple[Pair, ...]
+
+
+@cache
+def is_held_out(combination: Combination) -> bool:
+    """Tell whether two words may meet in the test set only."""
+    digest = blake2b(" + ".join(combination).encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") % HELD_OUT_ONE_IN == 0
+
+
+def stream(seed: int) -> Iterator[Pair]:
+    """Compose sentences without end; some come again."""
+    chance = Chance(seed)
+    while True:
+        yield compose(chance)
+
+
+def distinct(pairs: Iterator[Pair]) -> Iterator[Pair]:
+    """Leave out English sentences that were there before."""
+    seen: set[str] = set()
+    for pair in pairs:
+        if pair.source not in seen:
+            seen.add(pair.source)
+            yield pair
+
+
+def generate(
+    *, seed: int = 1, train: int = 200_000, valid: int = 1_000, test: int = 1_000
+) -> Splits:
+    """Generate the three sets.
+
+    Validation and test come first in the stream of sentences: with more training pairs they
+    stay the same.
+    """
+    learning: list[Pair] = []
+    testing: list[Pair] = []
+    for pair in distinct(stream(seed)):
+        if any(map(is_held_out, pair.combinations)):
+            if len(testing) < test:
+                testing.append(pair)
+        elif len(learning) < valid + train:
+            learning.append(pair)
+        if len(testing) == test and len(learning) == valid + train:
+            break
+    return Splits(tuple(learning[valid:]), tuple(learning[:valid]), tuple(testing))

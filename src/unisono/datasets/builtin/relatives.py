@@ -1,0 +1,158 @@
+"""Sentences that come back to a noun: relative clauses, and pronouns for things."""
+
+from functools import cache
+
+from unisono.datasets.builtin import verbs
+from unisono.datasets.builtin.adjectives import adjectives_for
+from unisono.datasets.builtin.chance import Chance
+from unisono.datasets.builtin.clauses import (
+    Clause,
+    english_statement,
+    german_statement,
+    german_subordinate,
+)
+from unisono.datasets.builtin.composition import (
+    PERIODS,
+    Period,
+    clause_about,
+    finished,
+    form_like,
+)
+from unisono.datasets.builtin.forms import Form
+from unisono.datasets.builtin.nouns import nouns_of
+from unisono.datasets.builtin.pairs import Pair, sentence
+from unisono.datasets.builtin.phrases import (
+    Combination,
+    NounPhrase,
+    pronoun_for,
+    relative_for,
+    silent,
+)
+from unisono.datasets.builtin.predicates import Predicate, applied_to
+from unisono.datasets.builtin.selection import any_phrase, definite_phrase, subject_phrase
+from unisono.datasets.builtin.states import describing
+from unisono.datasets.builtin.words import Adjective, Noun, Verb
+
+_BEINGS = nouns_of("person", "animal")
+_THINGS = nouns_of("clothing", "text", "tool", "device", "furniture", "vehicle")
+_ON_OBJECTS = verbs.WITH_ACCUSATIVE + verbs.SEPARABLE_WITH_ACCUSATIVE + verbs.WITH_DATIVE
+
+
+@cache
+def _verbs_for(noun: Noun) -> tuple[Verb, ...]:
+    return tuple(verb for verb in _ON_OBJECTS if noun in verb.objects)
+
+
+def _acting(
+    noun: Noun, relative: NounPhrase, period: Period, chance: Chance
+) -> tuple[str, str, Clause]:
+    """Say what the noun does: who sees the cat, der die Katze sieht."""
+    clause = clause_about(chance, period, subject=relative, timed=0.1, negated=0.1)
+    return english_statement(clause), german_subordinate(clause), clause
+
+
+def _acted_on(
+    noun: Noun, relative: NounPhrase, period: Period, chance: Chance
+) -> tuple[str, str, Clause]:
+    """Say what is done to the noun: whom the woman visits, den die Frau besucht."""
+    verb = chance.pick(_verbs_for(noun))
+    stranded = " ".join(filter(None, (verb.particle, verb.preposition)))
+    predicate = Predicate(verb, stranded, combinations=((verb.name, noun.english),))
+    clause = finished(chance, period, subject_phrase(chance), predicate, timed=0.1)
+    english = f"{relative.english_object} {english_statement(clause)}"
+    return english, f"{relative.german[verb.case]} {german_subordinate(clause)}", clause
+
+
+def _relative_clause(
+    noun: Noun, phrase: NounPhrase, period: Period, chance: Chance
+) -> tuple[str, str, tuple[Combination, ...]]:
+    relative = relative_for(phrase.agreement, noun.family == "person")
+    is_being = noun.family in ("person", "animal")
+    build = _acting if is_being and chance.happens(0.55) else _acted_on
+    english, german, clause = build(noun, relative, period, chance)
+    return english, german, clause.combinations
+
+
+def described_first(chance: Chance) -> Pair:
+    """Say more about the subject in a relative clause that splits the sentence."""
+    noun = chance.pick(_BEINGS if chance.happens(0.7) else _THINGS)
+    phrase = definite_phrase(noun, chance)
+    period = chance.pick((Period.PAST, Period.PRESENT))
+    english, german, combinations = _relative_clause(noun, phrase, period, chance)
+    subject = NounPhrase(
+        english=f"{phrase.english} {english}",
+        english_object="",
+        german=(f"{phrase.german[0]}, {german},", "", "", ""),
+        person=phrase.person,
+        agreement=phrase.agreement,
+        noun=phrase.noun,
+        combinations=phrase.combinations + combinations,
+    )
+    if noun.family == "person" and chance.happens(0.5):
+        main = clause_about(chance, period, subject=subject, timed=0.1, often=0)
+    else:
+        adjective = chance.pick(adjectives_for(noun))
+        predicate = describing(adjective, noun.english, False, chance)
+        main = finished(chance, period, subject, predicate, timed=0)
+    return sentence(english_statement(main), german_statement(main), main.combinations)
+
+
+def described_last(chance: Chance) -> Pair:
+    """Say more about the object in a relative clause at the end."""
+    noun = chance.pick(_BEINGS if chance.happens(0.7) else _THINGS)
+    phrase = any_phrase(noun, chance)
+    predicate = applied_to(chance.pick(_verbs_for(noun)), phrase)
+    period = chance.pick(PERIODS)
+    main = finished(chance, period, subject_phrase(chance), predicate, timed=0)
+    english, german, combinations = _relative_clause(noun, phrase, period, chance)
+    return sentence(
+        f"{english_statement(main)} {english}",
+        f"{german_statement(main)}, {german}",
+        main.combinations + combinations,
+    )
+
+
+@cache
+def _reasons_for(noun: Noun) -> tuple[Adjective, ...]:
+    return tuple(word for word in adjectives_for(noun) if word.german_comparative)
+
+
+def reason_in_thing(chance: Chance) -> Pair:
+    """Give a reason that names the thing by a pronoun, whose gender is the noun's."""
+    noun = chance.pick(_THINGS)
+    phrase = definite_phrase(noun, chance, plurals=0.15)
+    predicate = applied_to(chance.pick(_verbs_for(noun)), phrase)
+    period = chance.pick((Period.PAST, Period.PRESENT))
+    main = finished(chance, period, subject_phrase(chance), predicate, timed=0.1)
+    adjective = chance.pick(_reasons_for(noun))
+    quality = describing(adjective, noun.english, False, chance)
+    form = Form.PAST if period is Period.PAST else Form.PRESENT
+    other = Clause(pronoun_for(phrase), quality, form)
+    return sentence(
+        f"{english_statement(main)} because {english_statement(other)}",
+        f"{german_statement(main)}, weil {german_subordinate(other)}",
+        main.combinations + other.combinations,
+    )
+
+
+def one_after_the_other(chance: Chance) -> Pair:
+    """Do two things to one object: the second time it is a pronoun."""
+    noun = chance.pick(_THINGS)
+    phrase = any_phrase(noun, chance)
+    subject = subject_phrase(chance)
+    period = chance.pick((Period.PAST, Period.PRESENT))
+    verb = chance.pick(_verbs_for(noun))
+    first = finished(chance, period, subject, applied_to(verb, phrase), timed=0.1)
+    verb = chance.pick([other for other in _verbs_for(noun) if other is not verb])
+    predicate = applied_to(verb, pronoun_for(phrase))
+    form = form_like(first.form, verb, period, chance)
+    second = Clause(silent(subject.person), predicate, form)
+    if first.form is form is Form.PAST and first.predicate.verb.moves == verb.moves:
+        german = f"{predicate.pronoun} {verb.participle}"
+    else:
+        german = german_statement(second)
+    return sentence(
+        f"{english_statement(first)} and {english_statement(second)}",
+        f"{german_statement(first)} und {german}",
+        (*first.combinations, (verb.name, noun.english)),
+    )

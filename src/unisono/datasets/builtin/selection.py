@@ -1,0 +1,143 @@
+"""Choose noun phrases, places and manners that make sense together."""
+
+from unisono.datasets.builtin import german
+from unisono.datasets.builtin.adjectives import adjectives_for
+from unisono.datasets.builtin.chance import Chance
+from unisono.datasets.builtin.german import Determiner, numeral, with_preposition
+from unisono.datasets.builtin.nouns import nouns_of
+from unisono.datasets.builtin.numerals import english_cardinal, german_cardinal
+from unisono.datasets.builtin.phrases import PRONOUNS, NounPhrase, noun_phrase, owned
+from unisono.datasets.builtin.words import Adjective, Case, Noun, Person
+
+_DEFINITE = (german.THE,) * 8 + german.POSSESSIVES + (german.THIS,) * 2
+_SINGULAR = (*_DEFINITE, german.A, german.A, german.A, german.EVERY)
+_DEFINITE_PLURAL = (german.THE,) * 6 + german.POSSESSIVES + (german.THESE,) * 2
+_NUMERALS = tuple(
+    numeral(english_cardinal(number), german_cardinal(number))
+    for number in (*range(2, 13), *range(2, 13), *range(13, 100))
+)
+_OTHER_PLURALS = (german.ALL, german.MANY, german.SOME, german.BARE, german.BARE)
+_MASS = (german.BARE,) * 4 + _DEFINITE
+_PERSONS = nouns_of("person")
+_ANIMALS = nouns_of("animal")
+# I and you have verb forms of their own, which must be common enough to learn.
+_SPEAKERS = PRONOUNS[:2] + PRONOUNS
+
+
+def adjective_for(noun: Noun, chance: Chance, probability: float = 0.35) -> Adjective | None:
+    """Choose an adjective, or none."""
+    if chance.happens(probability):
+        return chance.pick(adjectives_for(noun))
+    return None
+
+
+def _plural_determiner(chance: Chance) -> Determiner:
+    if chance.happens(0.15):
+        return chance.pick(_NUMERALS)
+    return chance.pick(_OTHER_PLURALS if chance.happens(0.4) else _DEFINITE_PLURAL)
+
+
+def any_phrase(noun: Noun, chance: Chance) -> NounPhrase:
+    """Say a noun with any determiner, in any number."""
+    adjective = adjective_for(noun, chance)
+    if noun.is_mass:
+        return noun_phrase(chance.pick(_MASS), adjective, noun, is_plural=False)
+    if chance.happens(0.3):
+        return noun_phrase(_plural_determiner(chance), adjective, noun, is_plural=True)
+    if chance.happens(0.06):
+        owner = chance.pick(_PERSONS)
+        if owner is not noun:
+            named = noun_phrase(chance.pick(_DEFINITE), None, owner, is_plural=False)
+            return owned(named, adjective, noun)
+    return noun_phrase(chance.pick(_SINGULAR), adjective, noun, is_plural=False)
+
+
+def definite_phrase(noun: Noun, chance: Chance, plurals: float = 0.2) -> NounPhrase:
+    """Say a noun that is known already."""
+    adjective = adjective_for(noun, chance, probability=0.25)
+    if not noun.is_mass and chance.happens(plurals):
+        return noun_phrase(chance.pick(_DEFINITE_PLURAL), adjective, noun, is_plural=True)
+    return noun_phrase(chance.pick(_DEFINITE), adjective, noun, is_plural=False)
+
+
+def missing_phrase(noun: Noun, chance: Chance) -> NounPhrase:
+    """Say an indefinite noun that is negated: not a book, kein Buch."""
+    is_plural = not noun.is_mass and chance.happens(0.4)
+    determiner = german.NOT_ANY if is_plural or noun.is_mass else german.NOT_A
+    return noun_phrase(determiner, adjective_for(noun, chance), noun, is_plural)
+
+
+def subject_phrase(
+    chance: Chance, *, animals: float = 0.0, is_negated: bool = False
+) -> NounPhrase:
+    """Choose who acts."""
+    if chance.happens(0.3):
+        return chance.pick(_SPEAKERS)
+    noun = chance.pick(_ANIMALS if chance.happens(animals) else _PERSONS)
+    if is_negated:
+        return definite_phrase(noun, chance)
+    return any_phrase(noun, chance)
+
+
+def nobody(chance: Chance) -> NounPhrase:
+    """Choose who does not act: no baker, kein Bäcker."""
+    noun = chance.pick(_PERSONS)
+    return noun_phrase(german.NO, adjective_for(noun, chance), noun, is_plural=False)
+
+
+_TAKEN = {
+    Person.FIRST: (Person.FIRST, Person.FIRST_PLURAL),
+    Person.FIRST_PLURAL: (Person.FIRST, Person.FIRST_PLURAL),
+    Person.SECOND: (Person.SECOND,),
+    Person.THIRD: (),
+    Person.THIRD_PLURAL: (),
+}
+_OBJECT_PRONOUNS = {
+    person: tuple(pronoun for pronoun in PRONOUNS if pronoun.person not in taken)
+    for person, taken in _TAKEN.items()
+}
+
+
+def other_pronoun(subject: NounPhrase, chance: Chance) -> NounPhrase:
+    """Choose a pronoun other than the one that acts."""
+    return chance.pick(_OBJECT_PRONOUNS[subject.person])
+
+
+_LOCATIONS = {
+    "indoors": (("in", "in"),) * 4 + (("behind", "hinter"), ("in front of", "vor")),
+    "outdoors": (("in", "in"),),
+    "top": (("on", "auf"),),
+    "edge": (("at", "an"),),
+    "furniture": (
+        ("on", "auf"),
+        ("on", "auf"),
+        ("under", "unter"),
+        ("next to", "neben"),
+        ("behind", "hinter"),
+        ("in front of", "vor"),
+    ),
+}
+_DIRECTIONS = {
+    "indoors": (("into", "in", Case.ACCUSATIVE), ("out of", "aus", Case.DATIVE)),
+    "outdoors": (("into", "in", Case.ACCUSATIVE), ("out of", "aus", Case.DATIVE)),
+    "top": (("onto", "auf", Case.ACCUSATIVE),),
+    "edge": (("from", "von", Case.DATIVE),),
+}
+_TO = ("to", "zu", Case.DATIVE)
+
+
+def location(noun: Noun, case: Case, chance: Chance) -> tuple[str, str, NounPhrase]:
+    """Say where in English and German; the accusative says where to."""
+    english, german_preposition = chance.pick(_LOCATIONS[noun.family])
+    phrase = definite_phrase(noun, chance, plurals=0.05)
+    place = with_preposition(german_preposition, phrase.german[case])
+    return f"{english} {phrase.english}", place, phrase
+
+
+def direction(noun: Noun, chance: Chance, *, only_to: bool) -> tuple[str, str, NounPhrase]:
+    """Say where somebody goes, in English and German."""
+    towards = only_to or chance.happens(0.5)
+    english, preposition, case = _TO if towards else chance.pick(_DIRECTIONS[noun.family])
+    phrase = definite_phrase(noun, chance, plurals=0.05)
+    place = with_preposition(preposition, phrase.german[case])
+    return f"{english} {phrase.english}", place, phrase

@@ -1,0 +1,17 @@
+"""Bring files here: mirrors in order, resumed when broken, checked before they get a name."""
+
+from unisono.datasets.fetch.file import check_given, fetch, missing, not_here, require
+from unisono.datasets.fetch.remote import Fetched, Received, Remote
+from unisono.datasets.fetch.retry import Patience
+
+__all__ = [
+    "Fetched",
+    "Patience",
+    "Received",
+    "Remote",
+    "check_given",
+    "fetch",
+    "missing",
+    "not_here",
+    "require",
+]

@@ -1,0 +1,220 @@
+"""Is this the file it should be?
+
+Is there room on the disk?
+
+The part of a file that has come so far: its bytes, its checksums, where it is from.
+"""
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+
+from unisono import atomic
+from unisono.datasets.fetch.failures import MisfitError
+from unisono.datasets.fetch.remote import Fetched, Remote
+from unisono.errors import DataError
+from unisono.units import amount_of_bytes
+
+CHUNK = 1 << 18
+_WEB_PAGE = (b"<!doctype html", b"<html")
+
+
+class Digests:
+    """The checksums of bytes that come one piece after the other."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+        self._md5 = hashlib.md5(usedforsecurity=False)
+
+    def update(self, data: bytes) -> None:
+        """Take the next bytes in."""
+        self._sha256.update(data)
+        self._md5.update(data)
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of all bytes so far, in hexadecimal."""
+        return self._sha256.hexdigest()
+
+    @property
+    def md5(self) -> str:
+        """The MD5 of all bytes so far, in hexadecimal."""
+        return self._md5.hexdigest()
+
+
+def verified(remote: Remote, path: Path) -> Fetched:
+    """Return what the file at `path` is, if it is what `remote` promises."""
+    if not path.is_file():
+        raise MisfitError("it is not a file")
+    size = path.stat().st_size
+    if wrong := _wrong_size(remote, size):  # seen without reading gigabytes
+        raise MisfitError(wrong)
+    digests = _digests_of(path)
+    if wrong := difference(remote, size, digests):
+        raise MisfitError(wrong)
+    return Fetched(path, "", size, digests.sha256, digests.md5)
+
+
+def difference(remote: Remote, size: int, digests: Digests) -> str:
+    """Return in words how a file differs from what `remote` promises, or ""."""
+    if remote.sha256 and digests.sha256 != remote.sha256:
+        wrong = f"SHA-256 {digests.sha256} instead of {remote.sha256}"
+    elif remote.md5 and digests.md5 != remote.md5:
+        wrong = f"MD5 {digests.md5} instead of {remote.md5}"
+    else:
+        wrong = ""
+    return _wrong_size(remote, size) or wrong
+
+
+def _wrong_size(remote: Remote, size: int) -> str:
+    differs = remote.bytes and size != remote.bytes
+    return f"{size:,} bytes instead of {remote.bytes:,}" if differs else ""
+
+
+def _digests_of(path: Path) -> Digests:
+    digests = Digests()
+    with path.open("rb") as file:
+        while data := file.read(CHUNK):
+            digests.update(data)
+    return digests
+
+
+def is_web_page(head: bytes) -> bool:
+    """Whether a file that begins with `head` is HTML: what servers send in place of a file."""
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip().lower().startswith(_WEB_PAGE)
+
+
+def glimpse(head: bytes) -> str:
+    """Say what a file that begins with `head` looks like: a web page, text, or binary."""
+    if not head:
+        return "nothing came"
+    kind = "a web page" if is_web_page(head) else "something"
+    shown = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in head[:40])
+    return f'what came is {kind} that begins with "{shown}"'
+
+
+def check_room(target: Path, needed: int) -> None:
+    """Refuse to begin what cannot end: `needed` more bytes have to fit next to `target`."""
+    free = shutil.disk_usage(target.parent).free
+    if needed > free:
+        raise DataError(
+            f"{target.name} needs {amount_of_bytes(needed)} more on the disk,"
+            f" and only {amount_of_bytes(free)} are free",
+            where=str(target.parent),
+            fix="make room, or choose a directory on another disk",
+        )
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a part came from: address, version (ETag or date) and full size, if known."""
+
+    url: str = ""
+    version: str = ""
+    total: int = 0
+
+
+class Part:
+    """`NAME.part` next to the file to be, open for appending.
+
+    What was there before is kept and hashed on opening; the origin lies in
+    `NAME.part.json`. Both stay when the process ends, however that happens.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self.path = target.with_name(f"{target.name}.part")
+        self._note = target.with_name(f"{target.name}.part.json")
+        self.digests, self.size, self.head = Digests(), 0, b""
+        self._read()
+        self.origin = _read_origin(self._note) if self.size else Origin()
+        self.in_one_go = self.size == 0
+        self._file = self.path.open("ab", buffering=0)
+
+    def __enter__(self) -> "Part":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+        if self.size == 0:
+            self._remove()
+
+    def append(self, data: bytes) -> None:
+        """Add the next bytes; they survive the process from then on."""
+        while data:  # a disk that is nearly full takes less than all
+            count = self._file.write(data)
+            self._count(data[:count])
+            data = data[count:]
+
+    def begin(self, origin: Origin) -> None:
+        """Drop what there is; what follows comes from `origin`, from its first byte on."""
+        self.clear()
+        self._remember(origin)
+
+    def go_on(self, origin: Origin) -> None:
+        """What follows is appended to what there is, and comes from `origin`."""
+        self.in_one_go = False
+        if origin != self.origin:
+            self._remember(origin)
+
+    def clear(self) -> None:
+        """Drop everything that came."""
+        self._file.truncate(0)
+        self._note.unlink(missing_ok=True)
+        self.digests, self.size, self.head = Digests(), 0, b""
+        self.origin, self.in_one_go = Origin(), True
+
+    def finish(self) -> None:
+        """Give the file its name, on the disk for good."""
+        atomic.sync(self.path)
+        self.path.rename(self.target)
+        self._note.unlink(missing_ok=True)
+        atomic.sync(self.target.parent)
+
+    def _read(self) -> None:
+        if not self.path.exists():
+            return
+        if self.path.is_symlink() or not self.path.is_file():
+            raise DataError(
+                f"{self.path.name} is not a plain file",
+                where=str(self.path),
+                fix="remove it: downloads are written there",
+            )
+        with self.path.open("rb") as file:
+            while data := file.read(CHUNK):
+                self._count(data)
+
+    def _remember(self, origin: Origin) -> None:
+        self.origin = origin
+        atomic.write_text(self._note, json.dumps(asdict(origin), indent=1) + "\n")
+
+    def _count(self, data: bytes) -> None:
+        self.digests.update(data)
+        self.size += len(data)
+        if len(self.head) < 512:
+            self.head = (self.head + data)[:512]
+
+    def _remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self._note.unlink(missing_ok=True)
+
+
+def _read_origin(path: Path) -> Origin:
+    """Read the origin of a part; what cannot be read is an unknown origin."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        origin = Origin(**content)
+    except (OSError, ValueError, TypeError):
+        return Origin()
+    sound = isinstance(origin.url, str) and isinstance(origin.total, int) and origin.total >= 0
+    version = origin.version
+    plain = isinstance(version, str) and version.isascii() and version.isprintable()
+    return origin if sound and plain else Origin()

@@ -1,0 +1,220 @@
+"""From event files of another trainer to a run."""
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from unisono.errors import DataError
+from unisono.importers.imported_run import ForeignRun, ForeignStep, ForeignValidation, Told
+from unisono.importers.tensorboard.event_files import Damage, Series, read_scalars
+from unisono.importers.tensorboard.tags import TRAINERS, Tags
+from unisono.records.imported import Imported
+
+PATTERN = "*tfevents*"
+MOST_FILES = 2_000
+PAUSE = 10  # times the usual time between two records: nobody trained meanwhile
+PARTS = ("train", "train_inner", "valid", "valid1", "valid2", "test")  # of one run of fairseq
+
+
+@dataclass(frozen=True)
+class Found:
+    """The scalars of one run, whose they are, and what was damaged."""
+
+    tags: Tags
+    series: dict[str, Series]
+    damage: Damage
+
+    def of(self, names: tuple[str, ...]) -> Series:
+        """Return the first series of those called `names`, empty if there is none."""
+        return next((self.series[name] for name in names if name in self.series), Series())
+
+    def by_step(self, names: tuple[str, ...]) -> dict[int, float]:
+        """Return its values by step."""
+        return self.of(names).at()
+
+
+def read_tensorboard(directory: Path, told: Told) -> ForeignRun:
+    """Read the run in the event files below `directory`, or in that one file."""
+    found = _found(directory)
+    steps, validations = _steps(found), _validations(found)
+    if not steps and not validations:
+        raise DataError(
+            f"{directory} has neither a training loss nor one of a validation",
+            where=str(directory),
+            fix="name the directory that TensorBoard is pointed to for this run",
+        )
+    times = [step.time for step in steps] + [v.time for v in validations]
+    gaps = [b.step - a.step for a, b in zip(steps, steps[1:], strict=False)]
+    about = Imported(
+        trainer=f"{found.tags.trainer} (TensorBoard)",
+        source=directory.name or str(directory),
+        every_steps=round(median(gaps)) if gaps else 0,
+        clock=True,
+        notes=tuple(_notes(found)),
+    )
+    return ForeignRun(
+        about=told.applied(about), steps=steps, validations=validations, began=min(times)
+    )
+
+
+def _found(directory: Path) -> Found:
+    damage = Damage()
+    by_place = {}
+    for place, files in _files(directory).items():
+        series: dict[str, Series] = {}
+        for path in files:
+            read_scalars(path, series, damage)
+        by_place[place] = series
+    runs = _runs(by_place)
+    kept = {place: found for place, s in runs.items() if (found := _known(s, damage))}
+    if len(kept) > 1:
+        names = "\n         ".join(str(place) for place in sorted(kept)[:20])
+        raise DataError(
+            f"{directory} holds {len(kept)} runs",
+            where=str(directory),
+            fix=f"name one: {names}",
+        )
+    if not kept:
+        tags = sorted({tag for series in runs.values() for tag in series})
+        raise DataError(
+            f"no tag in {directory} is one of a trainer that is known"
+            + (f": {', '.join(tags[:8])}" if tags else "; there are no scalars"),
+            where=str(directory),
+            fix=f"known are {', '.join(tags.trainer for tags in TRAINERS)}",
+        )
+    return next(iter(kept.values()))
+
+
+def _files(directory: Path) -> dict[Path, list[Path]]:
+    """Return the event files by the directory they are in, in the order they were written."""
+    if not directory.exists():
+        raise DataError(f"there is no {directory}", where=str(directory))
+    found = (
+        [directory] if directory.is_file() else sorted(directory.rglob(PATTERN), key=_in_order)
+    )
+    files = [path for path in found if path.is_file()]
+    if not files or len(files) > MOST_FILES:
+        raise DataError(
+            f"{directory} has {len(files) or 'no'} event files",
+            where=str(directory),
+            fix="name the directory with the files events.out.tfevents.… of one run",
+        )
+    places: dict[Path, list[Path]] = {}
+    for path in files:
+        places.setdefault(path.parent, []).append(path)
+    return places
+
+
+def _in_order(path: Path) -> tuple[Path, list[str | int]]:
+    """Sort by name, numbers in it as numbers: the tenth file of a process is not its second."""
+    parts = re.split(r"(\d+)", path.name)
+    return path.parent, [int(part) if part.isdecimal() else part for part in parts]
+
+
+def _runs(by_place: dict[Path, dict[str, Series]]) -> dict[Path, dict[str, Series]]:
+    """Put the parts of one run together: some trainers have a directory for each."""
+    runs: dict[Path, dict[str, Series]] = {}
+    for place, series in by_place.items():
+        if place.name in PARTS and not any("/" in tag for tag in series):
+            whole = runs.setdefault(place.parent, {})
+            whole |= {f"{place.name}/{tag}": points for tag, points in series.items()}
+        else:
+            runs.setdefault(place, {}).update(series)
+    return runs
+
+
+def _known(series: dict[str, Series], damage: Damage) -> Found | None:
+    tags = next((tags for tags in TRAINERS if tags.fit(series)), None)
+    if tags is None:
+        return None
+    return Found(tags, {tag: series[tag] for tag in tags.known & set(series)}, damage)
+
+
+def _steps(found: Found) -> tuple[ForeignStep, ...]:
+    tags, losses = found.tags, found.of(found.tags.loss)
+    rates, norms = found.by_step(tags.learning_rate), found.by_step(tags.gradient_norm)
+    told, speeds = found.by_step(tags.seconds), found.by_step(tags.tokens_per_second)
+    epochs = found.by_step(tags.epoch)
+    between = _between(losses)
+    steps = []
+    for place, step in enumerate(losses.steps):
+        seconds = told.get(step, between[place] if not told else math.nan)
+        tokens = speeds.get(step, math.nan) * seconds
+        steps.append(
+            ForeignStep(
+                step=step,
+                time=losses.times[place],
+                loss=losses.values[place] * tags.loss_unit,
+                seconds=seconds,
+                learning_rate=rates.get(step, math.nan),
+                gradient_norm=norms.get(step, math.nan),
+                epoch=_whole(epochs.get(step, math.nan)),
+                target_tokens=_whole(tokens),
+            )
+        )
+    return tuple(steps)
+
+
+def _between(series: Series) -> list[float]:
+    """Return for each record the mean seconds of an update since the one before.
+
+    NaN for the first, and after a pause, such as that between two starts of the run.
+    """
+    gaps = [math.nan] * len(series.steps)
+    for place in range(1, len(gaps)):
+        time = series.times[place] - series.times[place - 1]
+        updates = series.steps[place] - series.steps[place - 1]
+        if time > 0 and updates > 0:
+            gaps[place] = time / updates
+    known = [gap for gap in gaps if math.isfinite(gap)]
+    most = PAUSE * median(known) if known else math.inf
+    return [gap if gap <= most else math.nan for gap in gaps]
+
+
+def _whole(number: float) -> int:
+    return round(number) if math.isfinite(number) and 0 < number < 2**53 else 0
+
+
+def _validations(found: Found) -> tuple[ForeignValidation, ...]:
+    tags, losses = found.tags, found.of(found.tags.valid_loss)
+    scores, seconds = found.by_step(tags.bleu), found.by_step(tags.valid_seconds)
+    if _scale_is_unclear(scores):
+        scores = {}
+    return tuple(
+        ForeignValidation(
+            step=step,
+            time=losses.times[place],
+            loss=losses.values[place] * tags.loss_unit,
+            bleu=scores.get(step, -1.0),
+            seconds=seconds.get(step, math.nan),
+        )
+        for place, step in enumerate(losses.steps)
+    )
+
+
+def _scale_is_unclear(scores: dict[int, float]) -> bool:
+    return (
+        any(not 0 <= s <= 100 for s in scores.values()) or max(scores.values(), default=0) <= 1
+    )
+
+
+def _notes(found: Found) -> list[str]:
+    tags, notes = found.tags, []
+    if not found.of(tags.seconds).steps:
+        notes.append(
+            "the time of an update is that between two records, divided by the updates between "
+            "them: validations and checkpoints are in it, but what took more than "
+            f"{PAUSE} times the usual is left out, such as the pause between two starts"
+        )
+    if tags.note:
+        notes.append(tags.note)
+    scores = found.by_step(tags.bleu)
+    if scores and _scale_is_unclear(scores):
+        notes.append("BLEU is left out: whether it goes to 1 or to 100 cannot be told")
+    if found.damage.records:
+        notes.append(f"{found.damage.records} damaged records were passed over")
+    if found.damage.torn:
+        notes.append(f"{found.damage.torn} files end in a torn record: normal if it was killed")
+    return notes
