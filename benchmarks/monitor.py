@@ -20,7 +20,7 @@ from pathlib import Path
 from measure import machine, median
 
 from unisono.diagnose.case import open_case
-from unisono.launch.local import plan_local
+from unisono.launch.plan import plan_local
 from unisono.records.view import read_run
 
 GOAL = 0.01

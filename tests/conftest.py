@@ -33,8 +33,8 @@ def corpus_home(tmp_path_factory):
 def able():
     """Skip what needs a laboratory where none can be made."""
     from unisono.errors import ConfigError
+    from unisono.lab.commands import check_requirements
     from unisono.lab.plan import LabPlan
-    from unisono.lab.requirements import check_requirements
 
     try:
         check_requirements(LabPlan(link="1mbit"))

@@ -17,9 +17,8 @@ from diagnosis.texts import data_tables, prepare
 from unisono.config.load import resolve
 from unisono.config.write import to_toml
 from unisono.diagnose.report import Report
-from unisono.lab.agents import plan_agent
-from unisono.lab.job import Job
-from unisono.lab.lab import Lab
+from unisono.lab.fan_out import plan_agent
+from unisono.lab.lab import Job, Lab
 from unisono.lab.plan import LabPlan
 from unisono.launch.plan import Command
 from unisono.records.layout import RunDirectory

@@ -11,7 +11,7 @@ from corpora.archives import zipped
 from corpora.serving import serving
 from unisono.cli import unisono
 from unisono.cli.corpora import _next
-from unisono.cli.downloads import draw
+from unisono.cli.pages.dataset import draw
 from unisono.config.load import load_settings
 from unisono.datasets.assemble import Step
 from unisono.datasets.catalogue import catalogue

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from prepare.preparing import corpus_settings, pair, sentences, small_data
 from unisono.cli import unisono
-from unisono.cli.corpus_page import corpus_page
+from unisono.cli.pages.corpus import corpus_page
 from unisono.corpus import open_corpus
 from unisono.corpus.manifest import Dropped
 from unisono.corpus.reader import Corpus

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.tiny import tiny_settings
-from unisono.cli.screen import Screen
+from unisono.cli.pages.progress import Screen
 from unisono.records import events
 from unisono.records.events import RolledBack, Sample, Started, StepTaken, Validated
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from unisono.cli import supervise
-from unisono.cli.supervise import Patience, Supervisor, step_reached, take_options
+from unisono.cli.launching import supervise
+from unisono.cli.launching.supervise import Patience, Supervisor, step_reached, take_options
 
 
 def a_run(path, step):

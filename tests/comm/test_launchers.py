@@ -10,11 +10,10 @@ import pytest
 from support.slurm import Slurm, missing
 from support.tiny import tiny_settings, write_text
 from unisono.config.write import to_toml
-from unisono.lab.agents import plan_agent
-from unisono.lab.everywhere import Everywhere
+from unisono.lab.fan_out import Everywhere, plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
-from unisono.launch.everywhere import Line
+from unisono.launch.fan_out import Line
 from unisono.prepare.build import prepare_corpus
 from unisono.records.view import read_run
 

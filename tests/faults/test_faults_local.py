@@ -41,7 +41,13 @@ main()
 @contextmanager
 def launched(config, run, program=("-m", "unisono")):
     """Two workers under torchrun, from their first checkpoint on."""
-    command = [sys.executable, "-m", "unisono.cli.agent", "--standalone", "--nproc-per-node=2"]
+    command = [
+        sys.executable,
+        "-m",
+        "unisono.cli.launching.agent",
+        "--standalone",
+        "--nproc-per-node=2",
+    ]
     with subprocess.Popen(
         [*command, *program, "train", str(config)],
         stderr=subprocess.PIPE,

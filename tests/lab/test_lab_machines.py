@@ -13,7 +13,7 @@ import pytest
 from traces import networks_in_use, until
 
 from unisono.errors import ConfigError, RunError
-from unisono.lab.everywhere import Everywhere
+from unisono.lab.fan_out import Everywhere
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
 from unisono.launch.plan import Command
@@ -189,7 +189,7 @@ def test_a_step_that_fails_takes_down_what_was_made_so_far():
 
 
 def test_when_one_node_fails_the_others_are_stopped(monkeypatch):
-    monkeypatch.setattr("unisono.launch.everywhere.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("unisono.launch.fan_out.GRACE_SECONDS", 0.2)
     script = "trap '' TERM; echo waiting; while :; do sleep 0.05; done"
     programs = [(0, Command(("sh", "-c", script))), (1, Command(("sh", "-c", "exit 3")))]
     with Lab(LabPlan()) as lab:

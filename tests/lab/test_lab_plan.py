@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 from unisono.cli import unisono
 from unisono.errors import ConfigError
-from unisono.lab.agents import plan_agent
 from unisono.lab.build import rehearse
 from unisono.lab.commands import cores_of, shape_received, shape_sent
+from unisono.lab.fan_out import plan_agent
 from unisono.lab.plan import LabPlan, Shape, address_of, hosts_file, shape_of
 from unisono.launch.plan import Command
 

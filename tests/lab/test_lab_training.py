@@ -9,8 +9,7 @@ from traces import below, gone
 
 from support.tiny import tiny_settings
 from unisono.config.write import to_toml
-from unisono.lab.agents import plan_agent
-from unisono.lab.everywhere import Everywhere
+from unisono.lab.fan_out import Everywhere, plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
 from unisono.records.view import read_run

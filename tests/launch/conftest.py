@@ -4,8 +4,8 @@ import pytest
 
 from support import slurm, ssh
 from unisono.errors import ConfigError
+from unisono.lab.commands import check_requirements
 from unisono.lab.plan import LabPlan
-from unisono.lab.requirements import check_requirements
 
 
 @pytest.fixture(scope="session")

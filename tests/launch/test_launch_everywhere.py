@@ -6,8 +6,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from unisono.launch import everywhere
-from unisono.launch.everywhere import Ended, Everywhere, Line
+from unisono.launch import fan_out as everywhere
+from unisono.launch.fan_out import Ended, Everywhere, Line
 
 pytestmark = pytest.mark.ranks
 

@@ -11,14 +11,14 @@ import msgspec
 import psutil
 import pytest
 
-from unisono.launch.outcome import was_preempted
 from unisono.launch.over_ssh import OverSsh
-from unisono.launch.remote import surroundings
+from unisono.launch.remote_wrapper import surroundings
+from unisono.launch.slurm import was_preempted
 from unisono.records.status import Status
 
 pytestmark = pytest.mark.ranks
 
-REMOTE = [sys.executable, "-m", "unisono.launch.remote"]
+REMOTE = [sys.executable, "-m", "unisono.launch.remote_wrapper"]
 PATIENT = "trap 'sleep 0.3; echo saving; touch saved; exit 5' TERM; echo ready; "
 FOREVER = "while :; do sleep 0.05; done"
 

@@ -5,7 +5,7 @@ import pytest
 from preparing import corpus_settings, pair, prepare, sentences, small_data
 
 from support.tiny import tiny_settings
-from unisono.cli.corpus_page import corpus_page
+from unisono.cli.pages.corpus import corpus_page
 from unisono.config.settings import Data
 from unisono.corpus import open_corpus
 from unisono.errors import ConfigError, DataError

@@ -8,14 +8,13 @@ import click
 
 from unisono.check.page import json_of, page_of
 from unisono.cli.launch import run_command
-from unisono.cli.launch_hosts import launch_on_hosts
-from unisono.cli.launch_options import host_options
+from unisono.cli.launching.hosts import launch_on_hosts
+from unisono.cli.launching.options import host_options
 from unisono.cli.options import Number, config_argument, set_option
 from unisono.config.load import load_settings
 from unisono.cost_model.forecast import forecast
 from unisono.exit_codes import DONE, FAILED
-from unisono.launch.local import plan_local
-from unisono.launch.plan import Training
+from unisono.launch.plan import Training, plan_local
 
 
 @click.command()

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from unisono.cli.downloads import draw
-from unisono.cli.entry_page import entry_page, size_of
 from unisono.cli.options import PathType
+from unisono.cli.pages.dataset import draw, entry_page, size_of
 from unisono.datasets.builtin.write import ENTRY as BUILTIN_ENTRY
 from unisono.datasets.builtin.write import write_builtin
 from unisono.datasets.catalogue import BUILTIN, EXAMPLE, catalogue, find_entry

@@ -15,7 +15,7 @@ from unisono.config.load import load_settings
 from unisono.config.settings import Settings
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
-from unisono.launch.local import plan_local
+from unisono.launch.plan import plan_local
 from unisono.report.page import write_report
 from unisono.report.text import render_text
 from unisono.units import duration

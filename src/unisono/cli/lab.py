@@ -12,20 +12,19 @@ import click
 
 from unisono.cli import VERBS
 from unisono.cli.check import check
-from unisono.cli.heard import passing_on, show_everywhere
 from unisono.cli.options import fewest_option, restarts_option
+from unisono.cli.pages.progress import passing_on, show_everywhere
 from unisono.cli.train import train
 from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.exit_codes import PREEMPTED
-from unisono.lab.agents import plan_agent
 from unisono.lab.build import rehearse
-from unisono.lab.everywhere import Everywhere
+from unisono.lab.fan_out import Everywhere, plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan, name_of
-from unisono.launch.outcome import was_preempted
 from unisono.launch.plan import Command, Restarts
+from unisono.launch.slurm import was_preempted
 
 ALL = "all"
 TOGETHER = {"train": train, "check": check}  # what all nodes do under torchrun

@@ -10,17 +10,16 @@ from typing import Any
 
 import click
 
-from unisono.cli.heard import passing_on
-from unisono.cli.launch_batch import launch_on_kubernetes, launch_on_slurm
-from unisono.cli.launch_hosts import launch_on_hosts
-from unisono.cli.launch_options import mode_of, where_options
+from unisono.cli.launching.batch import launch_on_kubernetes, launch_on_slurm
+from unisono.cli.launching.hosts import launch_on_hosts
+from unisono.cli.launching.options import mode_of, where_options
 from unisono.cli.options import config_argument, set_option
+from unisono.cli.pages.progress import passing_on
 from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.exit_codes import PREEMPTED
-from unisono.launch.local import plan_local
-from unisono.launch.outcome import was_preempted
-from unisono.launch.plan import Command, Restarts, Training
+from unisono.launch.plan import Command, Restarts, Training, plan_local
+from unisono.launch.slurm import was_preempted
 
 ELSEWHERE: dict[str, Callable[..., int]] = {
     "hosts": launch_on_hosts,

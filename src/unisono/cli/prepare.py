@@ -20,8 +20,8 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from unisono.cli.corpus_page import short
 from unisono.cli.options import config_argument, set_option
+from unisono.cli.pages.corpus import short
 from unisono.config.load import load_settings
 from unisono.config.settings import Settings
 from unisono.corpus.manifest import Manifest

@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from unisono.bundle.format import DESCRIPTION, Description, read, verify
-from unisono.cli.corpus_page import corpus_page
 from unisono.cli.options import PathType
+from unisono.cli.pages.corpus import corpus_page
 from unisono.corpus.layout import MANIFEST
 from unisono.corpus.manifest import manifest_bytes
 from unisono.corpus.reader import open_corpus

@@ -12,7 +12,7 @@ from unisono.atomic import write_text
 from unisono.check.plot import plot_of
 from unisono.check.simulate import DOUBT, Job, Line, Outlook, in_doubt, outlooks
 from unisono.cli.options import Number, PathType
-from unisono.cli.simulate_page import machine_in_words, page_of
+from unisono.cli.pages.simulate import machine_in_words, page_of
 from unisono.cost_model.devices import device_called
 from unisono.cost_model.exchange import Link, nominal_link
 from unisono.errors import ConfigError

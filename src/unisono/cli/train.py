@@ -22,7 +22,7 @@ def train(config: Path, overrides: tuple[str, ...]) -> None:
     than its limit; the same command goes on from the last checkpoint.
     """
     settings = load_settings(config, overrides)
-    from unisono.cli.screen import Screen
+    from unisono.cli.pages.progress import Screen
     from unisono.live.live_diagnosis import Onlooker
     from unisono.records.events import Ended
     from unisono.train.job import run_training

@@ -1,7 +1,13 @@
-"""A laboratory: machines that are made, used, disturbed and gone."""
+"""The first process of a machine or of the switch: while it lives, they exist.
+
+A program that runs on a machine of the laboratory.
+
+A laboratory: machines that are made, used, disturbed and gone.
+"""
 
 import os
 import shlex
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -9,14 +15,110 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+import psutil
+
 from unisono.errors import RunError
 from unisono.lab import commands
 from unisono.lab.build import build
-from unisono.lab.commands import Argv
-from unisono.lab.job import Job
-from unisono.lab.machine import Holder
+from unisono.lab.commands import Argv, check_requirements, search_path
 from unisono.lab.plan import LabPlan, address_of, name_of, shape_of
-from unisono.lab.requirements import check_requirements, search_path
+
+
+class Holder:
+    """A process that holds namespaces open until it is released, or until we die."""
+
+    def __init__(self, argv: Argv) -> None:
+        # A session of its own: Ctrl-C at the terminal is not for it. Its standard input
+        # ends when it is closed here or when this process is gone, even by kill -9.
+        self._process = subprocess.Popen(
+            argv,
+            env={**os.environ, "PATH": search_path()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.number = self._read_number()
+
+    def _read_number(self) -> str:
+        number = self._process.stdout.readline().strip() if self._process.stdout else ""
+        if not number.isdecimal():
+            _, reason = self._process.communicate()
+            raise RunError(
+                f"a machine did not start: {' '.join(reason.split()) or 'no reason given'}",
+                where="unshare",
+                fix="in a container: give it more rights, such as docker run --privileged",
+            )
+        return number
+
+    def release(self) -> None:
+        """End the namespaces and every process in them; return when they are gone."""
+        if self._process.returncode is None:
+            self._process.communicate()
+
+
+class Job(subprocess.Popen[str]):
+    """Used like any other `Popen` of text; signals reach the program on the machine.
+
+    The process that was started here only carries the program into the machine, waits for
+    it and ends as it does; `program` is the program itself.
+    """
+
+    def __init__(
+        self,
+        argv: tuple[str, ...],
+        environment: dict[str, str],
+        *,
+        stdin: int | IO[Any] | None = subprocess.DEVNULL,
+        stdout: int | IO[Any] | None = None,
+        stderr: int | IO[Any] | None = None,
+        at_terminal: bool = False,
+    ) -> None:
+        self._at_terminal = at_terminal
+        super().__init__(
+            argv,
+            env=environment,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            process_group=None if at_terminal else 0,
+        )
+
+    @property
+    def program(self) -> int | None:
+        """Return the number of the program's process on the host, or None if there is none."""
+        try:
+            children = psutil.Process(self.pid).children()
+        except psutil.NoSuchProcess:
+            return None
+        return children[0].pid if children else None
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal to the program; SIGKILL also to the processes of its group."""
+        if self.poll() is not None:
+            return
+        if sig == signal.SIGKILL and not self._at_terminal:
+            os.killpg(self.pid, sig)
+            return
+        try:
+            os.kill(self.program or self.pid, sig)
+        except ProcessLookupError:  # it ended by itself a moment ago
+            self.poll()
+
+    def pass_on(self, sig: int) -> None:
+        """Send a signal that this process got, unless the terminal has sent it to all."""
+        if not (self._at_terminal and sig == signal.SIGINT):
+            self.send_signal(sig)
+
+    def close(self) -> None:
+        """Wait for the program, whose machine is gone, and close what it was read from."""
+        self.wait()
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
 
 
 class Lab:

@@ -57,7 +57,14 @@ class TrainJob:
 
     def _trainer(self) -> dict[str, Any]:
         # torchrun reads the number of nodes and where to meet from PET_… variables.
-        agent = [self.python, "-m", "unisono.cli.agent", "-m", "unisono", *self.arguments]
+        agent = [
+            self.python,
+            "-m",
+            "unisono.cli.launching.agent",
+            "-m",
+            "unisono",
+            *self.arguments,
+        ]
         change = ["sh", "-c", 'cd "$0" && exec "$@"', self.directory] if self.directory else []
         variables = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", **self.variables}
         trainer: dict[str, Any] = {

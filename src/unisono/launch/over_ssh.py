@@ -7,10 +7,8 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-from unisono.launch.agent import Meeting, agent_command
-from unisono.launch.hosts import Host
-from unisono.launch.plan import NO_RESTARTS, Command, Restarts
-from unisono.launch.remote import ALIVE_EVERY_SECONDS, KILL, STOP
+from unisono.launch.plan import NO_RESTARTS, Command, Host, Meeting, Restarts, agent_command
+from unisono.launch.remote_wrapper import ALIVE_EVERY_SECONDS, KILL, STOP
 from unisono.launch.ssh import Ssh
 
 # How long a machine may take to carry out that everything be killed.
@@ -42,7 +40,7 @@ def plan_hosts(
             restarts=restarts,
         )
         wrapper = (
-            *(python, "-m", "unisono.launch.remote", f"--run={run}"),
+            *(python, "-m", "unisono.launch.remote_wrapper", f"--run={run}"),
             *(f"--meet={meeting.address}", f"--workers={host.slots}", "--", *agent.argv),
         )
         words = ssh.command(
@@ -53,7 +51,7 @@ def plan_hosts(
 
 
 class OverSsh(subprocess.Popen[str]):
-    """A program that `unisono.launch.remote` runs elsewhere; signals are sent as orders.
+    """A program that `unisono.launch.remote_wrapper` runs elsewhere; signals are sent as orders.
 
     While we live, it hears from us; when we die, its input ends and it stops by itself.
     """

@@ -1,11 +1,70 @@
-"""What will be started, before anything is."""
+"""The machines a user names: `a,b:2`.
 
+What will be started, before anything is.
+
+All processes on this machine, under torchrun (see `comm.agent`).
+
+torchrun on one of several machines, with nothing left to guess.
+"""
+
+import os
+import re
 import shlex
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from unisono.config.settings import Settings
+from unisono.errors import ConfigError
+
+MOST_SLOTS = 1024
+# A name that begins with a dash would be an option of ssh.
+_HOST = re.compile(r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9_][\w.-]*", re.ASCII)
+WHERE = "--hosts"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine as ssh knows it, and how many processes train there."""
+
+    name: str
+    slots: int
+
+
+def parse_hosts(text: str, slots: int) -> tuple[Host, ...]:
+    """Read `a,b:2`; a machine without a number gets `slots` processes."""
+    hosts = tuple(_parse(word.strip(), slots) for word in text.split(","))
+    names = [host.name for host in hosts]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(
+                f"{name} is named {names.count(name)} times",
+                where=WHERE,
+                fix=f"for two processes there write {name}:2",
+            )
+    return hosts
+
+
+def _parse(word: str, slots: int) -> Host:
+    name, colon, number = word.partition(":")
+    if _HOST.fullmatch(name) is None:
+        raise ConfigError(
+            f'"{name}" is not the name of a machine',
+            where=WHERE,
+            fix="write --hosts a,b or --hosts a:2,b:2; a machine with a stranger name or an "
+            "IPv6 address needs an entry with a plain name in ~/.ssh/config",
+        )
+    if not colon:
+        return Host(name, slots)
+    digits = number.isascii() and number.isdecimal()
+    if not digits or not 1 <= int(number) <= MOST_SLOTS:
+        raise ConfigError(
+            f'"{number}" is not a number of processes',
+            where=f"{WHERE} {word}",
+            fix=f"write {name}:2 for two; ports belong into ~/.ssh/config",
+        )
+    return Host(name, int(number))
 
 
 @dataclass(frozen=True)
@@ -72,3 +131,65 @@ class Training:
         """Return what follows `unisono` on the command line of every process."""
         sets = [word for override in self.overrides for word in ("--set", override)]
         return [self.verb, str(self.config), *sets, *self.words]
+
+
+def plan_local(
+    arguments: Sequence[str], workers: int, restarts: Restarts = NO_RESTARTS
+) -> Command:
+    """Return the command that starts `workers` processes of `unisono ARGUMENTS` here."""
+    argv = (
+        *(sys.executable, "-m", "unisono.cli.launching.agent", *restarts.supervision),
+        *("--standalone", f"--nproc-per-node={workers}", *restarts.options),
+        *("-m", "unisono", *arguments),
+    )
+    threads = max(1, len(os.sched_getaffinity(0)) // workers)
+    return Command(argv, {"OMP_NUM_THREADS": str(threads)})
+
+
+PORT = 29500
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where the agents of `nodes` machines find each other; `id` tells runs apart."""
+
+    address: str
+    nodes: int
+    id: str
+    port: int = PORT
+
+    @property
+    def endpoint(self) -> str:
+        """Return address and port in one word."""
+        plain = ":" not in self.address
+        return f"{self.address if plain else f'[{self.address}]'}:{self.port}"
+
+
+def agent_command(
+    meeting: Meeting,
+    arguments: Sequence[str],
+    *,
+    workers: int,
+    is_first: bool,
+    python: str = sys.executable,
+    restarts: Restarts = NO_RESTARTS,
+    options: Sequence[str] = (),
+) -> Command:
+    """Return what a machine runs so that all train together as `unisono ARGUMENTS`.
+
+    `options` are further ones of torchrun; of two that contradict, the last counts.
+    """
+    argv = (
+        *(python, "-m", "unisono.cli.launching.agent", *restarts.supervision),
+        f"--nnodes={restarts.nodes(meeting.nodes)}",
+        f"--nproc-per-node={workers}",
+        "--rdzv-backend=c10d",
+        f"--rdzv-endpoint={meeting.endpoint}",
+        f"--rdzv-id={meeting.id}",
+        # Said, not guessed from what the host name resolves to.
+        f"--rdzv-conf=is_host={int(is_first)}",
+        *restarts.options,
+        *options,
+        *("-m", "unisono", *arguments),
+    )
+    return Command(argv)

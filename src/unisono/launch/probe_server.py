@@ -1,6 +1,6 @@
 """What a machine says about itself before a launch; it runs there, without importing torch.
 
-    python -m unisono.launch.probe
+    python -m unisono.launch.probe_server
 
 One question a line of standard input, one answer a line of standard output, both JSON. It ends
 with its input.
@@ -28,7 +28,7 @@ from unisono.config.load import load_settings
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
 from unisono.errors import UnisonoError
-from unisono.launch.questions import (
+from unisono.launch.probe_client import (
     Answer,
     Connect,
     Connected,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from unisono import atomic
-from unisono.cli.launch_options import pairs_of, place_there
+from unisono.cli.launching.options import pairs_of, place_there
 from unisono.errors import ConfigError
 from unisono.launch.kubernetes import (
     TrainJob,

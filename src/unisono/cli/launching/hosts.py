@@ -8,19 +8,15 @@ from typing import Any
 
 import msgspec
 
-from unisono.cli.heard import show_everywhere
-from unisono.cli.launch_options import pairs_of, place_there
+from unisono.cli.launching.options import pairs_of, place_there
+from unisono.cli.pages.progress import show_everywhere
 from unisono.errors import ConfigError
 from unisono.exit_codes import PREEMPTED
-from unisono.launch.agent import Meeting
-from unisono.launch.comparison import Report
-from unisono.launch.conversation import probe_command
-from unisono.launch.everywhere import Everywhere
-from unisono.launch.hosts import Host, parse_hosts
+from unisono.launch.fan_out import Everywhere
 from unisono.launch.over_ssh import LOST, OverSsh, plan_hosts
-from unisono.launch.plan import Command, Training
-from unisono.launch.preflight import ALONE, Journey, examine
-from unisono.launch.questions import Describe
+from unisono.launch.plan import Command, Host, Meeting, Training, parse_hosts
+from unisono.launch.preflight import ALONE, Journey, Report, examine
+from unisono.launch.probe_client import Describe, probe_command
 from unisono.launch.ssh import Ssh
 from unisono.units import amount_of_bytes
 

@@ -9,7 +9,7 @@ import click
 
 from unisono.cli.options import PathType, fewest_option, restarts_option
 from unisono.errors import ConfigError
-from unisono.launch.agent import PORT
+from unisono.launch.plan import PORT
 
 F = TypeVar("F", bound=Callable[..., Any])
 MODES = ("hosts", "slurm", "kubernetes")

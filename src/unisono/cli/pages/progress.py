@@ -1,16 +1,23 @@
-"""Progress for a person: a bar on a terminal, a line now and then in a log file."""
+"""Programs on several machines at a terminal: what they say, and who gets a signal.
+
+Progress for a person: a bar on a terminal, a line now and then in a log file.
+"""
 
 import math
+import signal
 import sys
 import textwrap
 import time
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from unisono.config.settings import Settings
+from unisono.launch.fan_out import Everywhere, Line
 from unisono.printable import printable
 from unisono.records.events import (
     AnyEvent,
@@ -27,6 +34,37 @@ from unisono.records.events import (
     Warned,
 )
 from unisono.units import amount_of_bytes, duration, seconds_of
+
+
+def show_everywhere(running: Everywhere, names: Sequence[str], *, bare: bool = False) -> None:
+    """Print what the machines say, after their names, until all have ended.
+
+    Results are `bare` if only one machine has any: what another program reads, unchanged.
+    """
+    with passing_on(running.signal):
+        for event in running.events():
+            name = names[event.node]
+            if isinstance(event, Line):
+                stream = sys.stderr if event.is_error else sys.stdout
+                is_result = bare and not event.is_error
+                text = event.text if is_result else f"{name} | {event.text}"
+                print(text, file=stream, flush=True)
+            elif event.exit_code:
+                text = f"{name} ended with exit code {event.exit_code}"
+                print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def passing_on(receive: Callable[[int], None]) -> Iterator[None]:
+    """Let signals that are meant to stop us be received by the machines."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda n, _: receive(n)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
 
 LINE_EVERY_SECONDS = 10.0, 300.0  # in a log: at first, and in a run of hours
 LINES_SO_FAR = 30  # about as many as a log has when lines become rarer

@@ -23,7 +23,7 @@ def _tell(text: str) -> None:
 def main() -> None:
     """Run torchrun with our arguments and end with the exit code of the workers."""
     if any(word.startswith("--supervise=") for word in sys.argv[1:3]):
-        from unisono.cli.supervise import supervise
+        from unisono.cli.launching.supervise import supervise
 
         sys.exit(supervise(sys.argv[1:]))
     # Frames of C++ help nobody; what they warn of, the watchmen and we ourselves say.

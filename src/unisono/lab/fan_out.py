@@ -1,13 +1,39 @@
-"""torchrun on every machine of a laboratory."""
+"""One program on every node, heard in one place.
+
+torchrun on every machine of a laboratory.
+"""
 
 import os
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 
 from unisono.lab.commands import cores_of
+from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan, address_of, name_of
-from unisono.launch.agent import Meeting, agent_command
-from unisono.launch.plan import NO_RESTARTS, Command, Restarts
+from unisono.launch import fan_out as everywhere
+from unisono.launch.plan import NO_RESTARTS, Command, Meeting, Restarts, agent_command
+
+
+class Everywhere(everywhere.Everywhere):
+    """Programs on nodes of a laboratory, from their start to the end of the last."""
+
+    def __init__(
+        self, lab: Lab, programs: Sequence[tuple[int, Command]], *, may_lose: bool = False
+    ) -> None:
+        super().__init__(
+            {
+                node: lab.start(
+                    node,
+                    command.argv,
+                    variables=command.variables,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+                for node, command in programs
+            },
+            may_lose=may_lose,
+        )
 
 
 def plan_agent(

@@ -1,6 +1,6 @@
 """What stands around a command on another machine, so that it never outlives its launcher.
 
-    python -m unisono.launch.remote [--run DIR] [--meet ADDRESS --workers N] -- COMMAND …
+    python -m unisono.launch.remote_wrapper [--run DIR] [--meet ADDRESS --workers N] -- COMMAND …
 
 Orders come as lines of standard input: TERM and KILL; empty ones only say that the launcher
 is alive. When the input ends, or when nothing came for a minute, the launcher is gone: the
@@ -24,7 +24,7 @@ from typing import IO
 import psutil
 
 from unisono.exit_codes import PREEMPTED
-from unisono.launch.outcome import was_preempted
+from unisono.launch.slurm import was_preempted
 from unisono.source_address import source_address
 
 ALIVE_EVERY_SECONDS = 10.0
@@ -80,7 +80,7 @@ def surroundings(meet: str, workers: int, variables: Mapping[str, str]) -> dict[
 
 
 def _read(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="unisono.launch.remote")
+    parser = argparse.ArgumentParser(prog="unisono.launch.remote_wrapper")
     parser.add_argument("--run", default="")
     parser.add_argument("--meet", default="")
     parser.add_argument("--workers", type=int, default=1)

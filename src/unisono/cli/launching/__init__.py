@@ -1,0 +1,1 @@
+"""The parts of `unisono launch`: options, hosts, batch systems, supervision."""
