@@ -18,7 +18,7 @@ import torch
 from unisono.batching.settings import Budget
 from unisono.batching.stream import Stream, Work
 from unisono.corpus.reader import open_corpus
-from unisono.models.loss import loss_sums
+from unisono.models.output import loss_sums
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.models.transformer import build_model
 from unisono.train.compiling import Compiling

@@ -16,10 +16,10 @@ from measure import machine, median
 
 from unisono.live.announcements import look_at
 from unisono.live.live_diagnosis import EVERY_SECONDS, MOST_OF_THE_TIME
-from unisono.records import sampled
+from unisono.records import monitor_events as sampled
 from unisono.records.events import Started, StepTaken, to_line
 from unisono.records.follow import Follower
-from unisono.records.sampled import Machine, Peer, Sampled, Traffic
+from unisono.records.monitor_events import Machine, Peer, Sampled, Traffic
 
 STEP_SECONDS = 0.25
 RANKS_OF_A_MACHINE = 4

@@ -12,9 +12,9 @@ import torch
 from unisono.bundle.reader import open_bundle
 from unisono.config.load import resolve
 from unisono.diagnose.diagnosis import diagnose
-from unisono.models.loss import token_losses
+from unisono.models.output import token_losses
 from unisono.records.layout import RunDirectory
-from unisono.records.machines import read_machines
+from unisono.records.monitor_events import read_machines
 from unisono.records.view import read_run
 from unisono.report.page import render_html
 from unisono.text.tokenizer import BEGIN_ID, END_ID

@@ -14,8 +14,7 @@ from typing import Any
 import psutil
 
 from diagnosis.texts import data_tables, prepare
-from unisono.config.load import resolve
-from unisono.config.write import to_toml
+from unisono.config.load import resolve, to_toml
 from unisono.diagnose.report import Report
 from unisono.lab.fan_out import plan_agent
 from unisono.lab.lab import Job, Lab

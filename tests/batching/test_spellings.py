@@ -6,7 +6,7 @@ import pytest
 from support.merging import ladder, probabilities
 from unisono.batching.bpe_dropout.segmentations import Spellings, mixed
 from unisono.text.merges import Merges
-from unisono.text.rows import Rows
+from unisono.text.ragged import Rows
 
 PIECES = ladder("▁a", "bc", "▁ab", "▁abc", "abc", "cd", "▁abcd", "▁b")
 IDS = {piece.text: i for i, piece in enumerate(PIECES)}

@@ -17,7 +17,7 @@ from unisono.bundle.reader import open_bundle
 from unisono.bundle.writer import write_bundle
 from unisono.errors import DataError
 from unisono.models.transformer import build_model
-from unisono.text.byte_pieces import BytePieces
+from unisono.text.load import BytePieces
 from unisono.text.normalise import Normalisation
 from unisono.text.sentence_pieces import learn_pieces
 from unisono.text.tokenizer import Tokenizers

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from support.tiny import tiny_settings
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 
 pytestmark = pytest.mark.ranks
 

@@ -9,7 +9,7 @@ from unisono.bundle.reader import open_bundle
 from unisono.bundle.writer import write_bundle
 from unisono.cli import unisono
 from unisono.models.transformer import build_model
-from unisono.text.byte_pieces import BytePieces
+from unisono.text.load import BytePieces
 from unisono.text.normalise import Normalisation
 from unisono.text.tokenizer import Tokenizers
 from unisono.translate.settings import Decoding

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from support.tiny import tiny_corpus, tiny_settings
 from unisono.cli import VERBS, unisono
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.records.view import read_run
 
 

@@ -11,8 +11,7 @@ from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
 from unisono.comm.strategies.all_reduce import SummedReplica
 from unisono.comm.strategies.threaded_replica import LanedReplica, replica_alone, twin_of
-from unisono.models.dropout import Dropout
-from unisono.models.numbers import start_numbers
+from unisono.models.dropout import Dropout, start_numbers
 from unisono.stopwatch import Stopwatch
 from unisono.thread_lanes import Lanes, in_lane
 

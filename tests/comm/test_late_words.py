@@ -9,7 +9,7 @@ import torch
 from unisono.comm.strategies.compressed import Compressed
 from unisono.comm.strategies.delayed_embedding_grad import late_words_of
 from unisono.comm.strategies.strategy_state import collect, deal
-from unisono.models.loss import loss_sums
+from unisono.models.output import loss_sums
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import build_model
 from unisono.stopwatch import Stopwatch

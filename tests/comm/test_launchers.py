@@ -9,7 +9,7 @@ import pytest
 
 from support.slurm import Slurm, missing
 from support.tiny import tiny_settings, write_text
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.lab.fan_out import Everywhere, plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.config.load import load_settings, resolve
-from unisono.config.write import to_toml
+from unisono.config.load import load_settings, resolve, to_toml
 from unisono.errors import ConfigError
 from unisono.schedules import Cosine
 

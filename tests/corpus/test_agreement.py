@@ -1,8 +1,8 @@
 import msgspec
 
 from unisono.config.settings import CorpusSettings
-from unisono.corpus.agreement import differences, recorded_settings
 from unisono.corpus.manifest import Manifest
+from unisono.corpus.reader import differences, recorded_settings
 
 LANGUAGES = ("en", "de")
 

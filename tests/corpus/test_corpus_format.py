@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.corpus import BlockWriter, Corpus, Manifest, open_corpus, seal, write_corpus
-from unisono.corpus.layout import id_type
 from unisono.corpus.manifest import (
     fingerprinted,
+    id_type,
     manifest_bytes,
     read_manifest,
     size_of_split,
 )
 from unisono.errors import DataError
-from unisono.text.byte_pieces import BytePieces
+from unisono.text.load import BytePieces
 from unisono.text.normalise import Normalisation
 from unisono.text.sentence_pieces import learn_pieces
 from unisono.text.tokenizer import Tokenizers

@@ -6,8 +6,15 @@ import msgspec
 
 from diagnose.made_runs import BEGAN, PARAMETERS, healthy_run, step, team
 from unisono.cost_model.exchange import ring_bytes
-from unisono.records.machines import MachineLog
-from unisono.records.sampled import Gpu, Link, Machine, Peer, Sampled, Traffic
+from unisono.records.monitor_events import (
+    Gpu,
+    Link,
+    Machine,
+    MachineLog,
+    Peer,
+    Sampled,
+    Traffic,
+)
 
 HEADERS = 1.04
 HOSTS = ["alpha", "beta"]

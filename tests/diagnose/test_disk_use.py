@@ -10,7 +10,7 @@ from diagnose.made_samples import machine, sampled, samples
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.evidence.counters import Stretch
 from unisono.diagnose.evidence.machine_load import disk_use
-from unisono.records.machines import MachineLog
+from unisono.records.monitor_events import MachineLog
 
 MB = 10**6
 

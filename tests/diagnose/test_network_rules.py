@@ -16,7 +16,7 @@ from diagnose.made_samples import (
     two_networks,
     way,
 )
-from unisono.records.sampled import Link
+from unisono.records.monitor_events import Link
 
 
 def test_a_slow_direction_is_named_with_both_ends_and_rates():

@@ -30,8 +30,7 @@ from unisono.diagnose.evidence.counters import (
 from unisono.diagnose.evidence.ledger import keep_ledger
 from unisono.diagnose.evidence.sessions import sessions_of
 from unisono.diagnose.evidence.traffic import nodes_of
-from unisono.records.machines import MachineLog
-from unisono.records.sampled import Sampled, Traffic
+from unisono.records.monitor_events import MachineLog, Sampled, Traffic
 
 
 def answer(run, name):

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from support.tiny import tiny_settings
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.jsonl import read_lines
 from unisono.lab.fan_out import plan_agent
 from unisono.lab.lab import Lab

@@ -16,7 +16,7 @@ from unisono.errors import DataError
 from unisono.importers.imported_run import Told, write_run
 from unisono.importers.tensorboard.build import read_tensorboard
 from unisono.importers.tensorboard.event_files import Damage, masked_checksum, records_of
-from unisono.records.tensorboard import TensorBoardSink
+from unisono.records.recorder import TensorBoardSink
 from unisono.records.view import read_run
 
 BEGAN = 1_700_000_000.0

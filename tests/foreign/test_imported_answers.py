@@ -16,8 +16,7 @@ from unisono.diagnose.questions import QUESTIONS
 from unisono.errors import DataError
 from unisono.importers.imported_run import Told, write_run
 from unisono.importers.openseq2seq.build import read_openseq2seq
-from unisono.records.imported import Imported
-from unisono.records.view import RunView, read_run
+from unisono.records.view import Imported, RunView, read_run
 from unisono.report.comparison import compare_runs
 from unisono.report.page import render_html
 from unisono.report.text import render_markdown, render_text

@@ -8,7 +8,7 @@ import pytest
 from traces import below, gone
 
 from support.tiny import tiny_settings
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.lab.fan_out import Everywhere, plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan

@@ -12,7 +12,7 @@ import pytest
 
 from support.ssh import SOURCE, SshLab
 from support.tiny import tiny_settings, write_text
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.prepare.build import prepare_corpus
 from unisono.records.view import read_run
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from support.tiny import tiny_settings
 from unisono.cli import unisono
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.launch.kubernetes import job_name
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from support.tiny import tiny_settings
 from unisono.cli import unisono
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.records.view import read_run
 
 SOURCE = Path(__file__).parents[2] / "src"

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from support.tiny import tiny_settings
 from unisono.cli import unisono
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.errors import ConfigError
 from unisono.launch.plan import Host, Meeting, parse_hosts
 from unisono.launch.preflight import Report, changes, differences_between

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models.sample import SETTINGS, small_model, words
-from unisono.models.loss import loss_sums
+from unisono.models.output import loss_sums
 
 
 def test_swiglu_is_a_gate_times_a_value():

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from models.sample import SETTINGS, VOCABULARY, padded, small_model, words
-from unisono.models.loss import loss_sums, token_losses
+from unisono.models.output import loss_sums, token_losses
 from unisono.models.transformer import build_model
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from unisono.models.product import Linear, multiply
+from unisono.models.cpu_linear import Linear, multiply
 
 
 @pytest.fixture(params=[1, 2])

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from models.sample import SETTINGS, VOCABULARY, words
-from unisono.models.loss import loss_sums
+from unisono.models.output import loss_sums
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import build_model
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from support.tiny import tiny_settings
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.diagnose.case import open_case
 from unisono.diagnose.diagnosis import diagnose
 from unisono.lab.fan_out import plan_agent

@@ -10,12 +10,10 @@ import time
 import psutil
 import pytest
 
-from unisono.monitor.control_group import ControlGroup, Limits
-from unisono.monitor.counters import Processes
+from unisono.monitor.counters import ControlGroup, Limits, Processes
 from unisono.monitor.gpus import Gpus
-from unisono.monitor.pace import DAY, HOUR, next_look, pause
-from unisono.monitor.sampler import Sampler
-from unisono.records.sampled import Gpu, Sampled, from_lines, to_line
+from unisono.monitor.sampler import DAY, HOUR, Sampler, next_look, pause
+from unisono.records.monitor_events import Gpu, Sampled, from_lines, to_line
 from unisono.train.sampling import gpu_name
 
 

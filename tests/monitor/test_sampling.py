@@ -11,13 +11,13 @@ import psutil
 import pytest
 
 from support.tiny import tiny_settings
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.diagnose.case import open_case
-from unisono.monitor.orders import Orders
+from unisono.monitor.settings import Orders
 from unisono.monitor.worker import Sampling
 from unisono.records.events import StepTaken
 from unisono.records.layout import RunDirectory
-from unisono.records.machines import read_machines
+from unisono.records.monitor_events import read_machines
 from unisono.records.view import read_run
 from unisono.train.job import run_training
 
@@ -123,7 +123,7 @@ def started(run, pid):
     """A process that samples for `run`, and its worker, which waits for ever."""
     code = (
         "import sys, time\n"
-        "from unisono.monitor.orders import Orders\n"
+        "from unisono.monitor.settings import Orders\n"
         "from unisono.monitor.worker import Sampling\n"
         f"with Sampling(Orders(run={str(run)!r}, rank=0, pids=({pid},), every=0.1)):\n"
         "    print('ready', flush=True)\n"

@@ -10,8 +10,8 @@ from unisono.config.settings import Data
 from unisono.corpus import open_corpus
 from unisono.errors import ConfigError, DataError
 from unisono.prepare import prepare_corpus
+from unisono.text.normalise import encode_source
 from unisono.text.sentence_pieces import learn_pieces
-from unisono.text.tags import encode_source
 from unisono.train.run_lock import check_made_as_told
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.prepare.second_pass.encode_chunk import LineEncoder
-from unisono.text.byte_pieces import BytePieces
+from unisono.text.load import BytePieces
 from unisono.text.normalise import normalise_lines
 from unisono.text.sentence_pieces import learn_pieces
 

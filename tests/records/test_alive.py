@@ -13,12 +13,11 @@ from diagnose.made_runs import start, step
 from unisono.diagnose.answers.duration import answer_duration
 from unisono.diagnose.case import open_case
 from unisono.diagnose.evidence.liveness import state
-from unisono.records import alive
-from unisono.records.alive import leader_lives
+from unisono.records import status as alive
 from unisono.records.events import to_line
 from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
-from unisono.records.status import Status, write_status
+from unisono.records.status import Status, leader_lives, write_status
 from unisono.records.view import read_run
 from unisono.train.run_lock import Claim
 

@@ -18,8 +18,7 @@ from unisono.records.events import (
     from_lines,
     to_line,
 )
-from unisono.records.recorder import Recorder
-from unisono.records.tensorboard import TensorBoardSink
+from unisono.records.recorder import Recorder, TensorBoardSink
 from unisono.records.view import read_run
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from unisono.records.repetition import MOST_WORDS, TIMES, count_repeating, repeats_itself
+from unisono.records.sentence_losses import MOST_WORDS, TIMES, count_repeating, repeats_itself
 
 
 def by_looking_everywhere(text):

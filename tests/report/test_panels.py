@@ -12,7 +12,7 @@ from report.rich_run import SPIKES, rich_run
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.evidence.ledger import keep_ledger
 from unisono.diagnose.evidence.sessions import sessions_of
-from unisono.records.machines import MachineLog
+from unisono.records.monitor_events import MachineLog
 from unisono.report.charts import charts_of
 from unisono.report.machine_curves import sampled_machines, timed_bins
 from unisono.report.machine_panels import machine_panels, network_panel

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from unisono.text.model_file import Kind, Piece
+from unisono.text.spm_proto import Kind, Piece
 
 
 def ladder(*texts):

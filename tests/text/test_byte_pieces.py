@@ -1,8 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.text.byte_pieces import BytePieces
-from unisono.text.load import load_tokenizer
+from unisono.text.load import BytePieces, load_tokenizer
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from support.merging import ladder, probabilities
 from unisono.errors import ConfigError
-from unisono.text.byte_pieces import BytePieces
+from unisono.text.load import BytePieces
 from unisono.text.merges import Merges, merges_of
 from unisono.text.normalise import normalise, normalise_lines
-from unisono.text.rows import Rows
+from unisono.text.ragged import Rows
 from unisono.text.sentence_pieces import SentencePieces, learn_pieces
 from unisono.text.tokenizer import UNKNOWN_ID
 

@@ -5,8 +5,8 @@ import sentencepiece
 
 from unisono.errors import DataError
 from unisono.text.load import load_tokenizers
+from unisono.text.normalise import LONGEST_TAG, cut_tags, encode_source, what_is_wrong_with
 from unisono.text.sentence_pieces import SentencePieces, learn_pieces
-from unisono.text.tags import LONGEST_TAG, cut_tags, encode_source, what_is_wrong_with
 from unisono.text.tokenizer import END_ID, Tokenizers
 
 LINES = ["one two <three>, 2 B T d e", "to be or not to be", "a <2de> in the text"] * 30

@@ -5,7 +5,7 @@ import psutil
 from support.tiny import tiny_settings
 from unisono.check.inventory import describe_process, nominal_mbit
 from unisono.comm.solo import Solo
-from unisono.monitor import control_group
+from unisono.monitor import counters as control_group
 
 
 def described(corpus_home):

@@ -10,7 +10,7 @@ import pytest
 
 from support.tiny import tiny_settings
 from train.test_resume import assert_identical, final_state, link_corpus
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.records.view import read_run
 
 STEPS = 60

@@ -14,7 +14,7 @@ from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.corpus.reader import open_corpus
 from unisono.records.events import RolledBack, Validated, to_line
 from unisono.records.layout import RunDirectory
-from unisono.records.repetition import repeats_itself
+from unisono.records.sentence_losses import repeats_itself
 from unisono.records.view import read_run
 from unisono.text.tokenizer import END_ID
 from unisono.train.evaluation import (

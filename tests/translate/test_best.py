@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from unisono.translate.best import best_per_row
+from unisono.translate.ensemble import best_per_row
 
 
 @pytest.mark.parametrize("columns", [5, 63, 640, 2000, 8000])

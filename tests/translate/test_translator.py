@@ -8,7 +8,7 @@ import torch
 from models.sample import SETTINGS
 from unisono.errors import DataError
 from unisono.models.transformer import build_model
-from unisono.text.byte_pieces import BytePieces
+from unisono.text.load import BytePieces
 from unisono.text.normalise import Normalisation
 from unisono.text.tokenizer import Tokenizers
 from unisono.translate.settings import Decoding

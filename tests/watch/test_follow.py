@@ -8,7 +8,7 @@ from unisono.errors import DataError
 from unisono.records import follow
 from unisono.records.events import RolledBack, to_line
 from unisono.records.follow import Follower
-from unisono.records.sampled import to_line as sampled_line
+from unisono.records.monitor_events import to_line as sampled_line
 from unisono.records.view import read_run
 
 

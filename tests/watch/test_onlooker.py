@@ -12,7 +12,7 @@ from diagnose.made_runs import start, step
 from support.tiny import tiny_settings
 from unisono.cli import unisono
 from unisono.comm.solo import Solo
-from unisono.config.write import to_toml
+from unisono.config.load import to_toml
 from unisono.live import live_diagnosis as onlooker
 from unisono.live.announcements import look_at
 from unisono.live.live_diagnosis import Onlooker

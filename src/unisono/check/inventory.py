@@ -12,7 +12,7 @@ import torch
 from unisono.comm.protocol import Comm
 from unisono.config.settings import Settings
 from unisono.cost_model.probe_results import Process, Sum, Update
-from unisono.monitor.control_group import ControlGroup
+from unisono.monitor.counters import ControlGroup
 
 INTERFACES = Path("/sys/class/net")
 

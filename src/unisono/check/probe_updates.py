@@ -19,7 +19,7 @@ from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.comm.strategies.packed_gather import wait_for_device
 from unisono.comm.strategies.threaded_replica import MOST
 from unisono.cost_model.probe_results import Gradient, Update
-from unisono.models.loss import loss_sums, token_losses
+from unisono.models.output import loss_sums, token_losses
 from unisono.models.transformer import TransformerModel
 from unisono.train.evaluation import ROWS_OF_A_STEP
 from unisono.train.loop import Session

@@ -11,8 +11,7 @@ import msgspec
 from unisono.bundle.format import DESCRIPTION, Description, read, verify
 from unisono.cli.options import PathType
 from unisono.cli.pages.corpus import corpus_page
-from unisono.corpus.layout import MANIFEST
-from unisono.corpus.manifest import manifest_bytes
+from unisono.corpus.manifest import MANIFEST, manifest_bytes
 from unisono.corpus.reader import open_corpus
 from unisono.datasets.lock_file import LOCK, read_lock
 from unisono.diagnose.diagnosis import diagnose

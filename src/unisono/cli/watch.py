@@ -13,7 +13,7 @@ from unisono.errors import DataError
 from unisono.live.page import page
 from unisono.live.window import now_of
 from unisono.records.follow import Follower
-from unisono.records.imported import read_imported
+from unisono.records.view import read_imported
 
 OVER = ("finished", "stopped", "failed")
 LINGER_SECONDS = 20.0  # after a failure: a supervisor may start it again

@@ -1,4 +1,7 @@
-"""From a TOML file to settings that are known to be possible."""
+"""Settings back to TOML, every value spelled out.
+
+From a TOML file to settings that are known to be possible.
+"""
 
 import tomllib
 from collections.abc import Sequence
@@ -6,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import tomli_w
 
 from unisono.config.sanity import check_text, check_training
 from unisono.config.settings import Settings
@@ -13,6 +17,20 @@ from unisono.config.strict import convert
 from unisono.errors import ConfigError, suggest
 from unisono.models.settings import PRESETS
 from unisono.schedules import Transformer
+
+
+def to_toml(settings: Settings) -> str:
+    """Return `settings` as TOML that loads to the same settings."""
+    return tomli_w.dumps(_without_none(msgspec.to_builtins(settings)))
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_none(item) for item in value]
+    return value
+
 
 LARGEST_FILE = 1_000_000
 

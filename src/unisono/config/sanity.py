@@ -6,8 +6,7 @@ from unisono.config.settings import Data, Pair, Settings
 from unisono.errors import ConfigError
 from unisono.models.settings import check_choices
 from unisono.schedules import Cosine, Linear
-from unisono.text.normalise import Normalisation
-from unisono.text.tags import what_is_wrong_with
+from unisono.text.normalise import Normalisation, what_is_wrong_with
 from unisono.units import seconds_of
 
 LEAST_LOST_AFTER = 4.0  # seconds

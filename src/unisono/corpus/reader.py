@@ -1,29 +1,92 @@
-"""Reading a corpus: memory-mapped, so that opening is cheap and processes share the pages."""
+"""Whether a corpus is the one that some settings ask for.
+
+Reading a corpus: memory-mapped, so that opening is cheap and processes share the pages.
+"""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from unisono.atomic import Written, difference
-from unisono.corpus.layout import (
+from unisono.corpus.manifest import (
     OFFSET_TYPE,
     SIDES,
+    Block,
+    Manifest,
     Side,
+    fingerprint_of,
     id_type,
     ids_file,
     offsets_file,
+    read_manifest,
     text_file,
 )
-from unisono.corpus.manifest import Block, Manifest, fingerprint_of, read_manifest
 from unisono.errors import DataError, suggest
 from unisono.text.load import load_tokenizers
 from unisono.text.normalise import Normalisation
 from unisono.text.tokenizer import Tokenizers, pieces_files
+
+# Where it lies, and what to do with lines that are no text, leave a corpus as it is.
+_OF_NO_CONSEQUENCE = {"directory", "invalid"}
+# Files are known by their names; what is in them has a hash.
+_FILES = {"pieces_model", "target_pieces_model"}
+# How pieces are learnt, which is of no consequence if they are given.
+_LEARNING = {"vocabulary", "pieces", "byte_fallback", "character_coverage", "learning_lines"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting that was another one when the corpus was made."""
+
+    name: str
+    then: Any
+    now: Any
+
+
+def recorded_settings(settings: msgspec.Struct) -> dict[str, Any]:
+    """Return what a manifest records of the settings of a corpus."""
+    values = _as_recorded(settings)
+    del values["directory"]
+    return values | {name: Path(values[name]).name for name in _FILES & values.keys()}
+
+
+def differences(
+    manifest: Manifest, settings: msgspec.Struct, languages: tuple[str, str]
+) -> Iterator[Difference]:
+    """Yield the settings by which this corpus was not made.
+
+    A setting that the manifest does not know yet had the value that is now its default. One
+    that knows none was not made by settings at all, and only its languages count.
+    """
+    now = recorded_settings(settings)
+    then = _defaults(settings) | manifest.settings if manifest.settings else now
+    names = ("source_language", "target_language")
+    now |= dict(zip(names, languages, strict=True))
+    then = then | {name: getattr(manifest, name) for name in names}
+    given = now.get("pieces_model") and then.get("pieces_model")
+    passed_over = _OF_NO_CONSEQUENCE | (_LEARNING if given else set())
+    for name in sorted((now.keys() | then.keys()) - passed_over):
+        if now.get(name) != then.get(name):
+            yield Difference(name, then.get(name), now.get(name))
+
+
+def _defaults(settings: msgspec.Struct) -> dict[str, Any]:
+    fields = msgspec.structs.fields(settings)
+    values = {field.name: field.default for field in fields if not field.required}
+    return _as_recorded(values)
+
+
+def _as_recorded(values: object) -> dict[str, Any]:
+    """Return `values` as they come back from a manifest."""
+    return msgspec.json.decode(msgspec.json.encode(values), type=dict[str, Any])
+
 
 _AGAIN = "remove the directory and prepare the corpus again"
 

@@ -14,25 +14,23 @@ from numpy.typing import NDArray
 
 from unisono import __version__
 from unisono.atomic import new_directory, written
-from unisono.corpus.layout import (
+from unisono.corpus.manifest import (
     HASH_TYPE,
     MANIFEST,
     OFFSET_TYPE,
+    Block,
+    Manifest,
     Side,
+    fingerprinted,
     hashes_file,
     id_type,
     ids_file,
+    manifest_bytes,
     offsets_file,
+    size_of_split,
     text_file,
 )
-from unisono.corpus.manifest import (
-    Block,
-    Manifest,
-    fingerprinted,
-    manifest_bytes,
-    size_of_split,
-)
-from unisono.text.tags import encode_source
+from unisono.text.normalise import encode_source
 from unisono.text.tokenizer import UNKNOWN_ID, Tokenizer, Tokenizers
 
 Sentences = Sequence[Sequence[int]]

@@ -15,8 +15,8 @@ import tomli_w
 from unisono.atomic import new_directory, write_bytes, write_text
 from unisono.errors import ConfigError, DataError
 from unisono.records.events import AnyEvent, Ended, Started, StepTaken, Validated, to_line
-from unisono.records.imported import NAME, Imported, imported_bytes
 from unisono.records.layout import RunDirectory
+from unisono.records.view import NAME, Imported, imported_bytes
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from unisono.records.machines import MachineLog
-from unisono.records.sampled import Gpu, Sampled, Traffic
+from unisono.records.monitor_events import Gpu, MachineLog, Sampled, Traffic
 from unisono.records.view import RunView
 from unisono.units import duration
 

@@ -1,4 +1,10 @@
-"""Dropout whose random numbers cost little on a CPU.
+"""Where random numbers come from: torch's default generator, or a lane's own.
+
+A generator belongs to the whole process. Threads that compute side by side would take numbers
+from each other in an order that no one can repeat; so each lane has one, and the same start
+gives the same numbers in either.
+
+Dropout whose random numbers cost little on a CPU.
 
 torch draws a number of its own for every element, which on a CPU takes about a tenth of the
 time of a training step. Here one 64-bit number serves four elements, 16 bits each. So the
@@ -7,6 +13,7 @@ stays what it was. Like torch's own, the numbers follow from a generator of torc
 number, from which numpy draws the others, twice as fast.
 """
 
+import threading
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +22,31 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from unisono.models.numbers import numbers
+from unisono.thread_lanes import in_lane
+
+_here = threading.local()
+
+
+def start_numbers(seed: int) -> None:
+    """Start the numbers from `seed`: those of this lane, or else all of torch's.
+
+    `torch.manual_seed` takes up to a millisecond where there is no GPU: it notes down for
+    three kinds of them, each with a traceback, what to do once there is one.
+    """
+    numbers().manual_seed(seed)
+    if not in_lane() and torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+
+
+def numbers() -> torch.Generator:
+    """Return the generator that this thread takes its numbers from."""
+    if not in_lane():
+        return torch.default_generator
+    if not hasattr(_here, "generator"):
+        _here.generator = torch.Generator()
+    own: torch.Generator = _here.generator
+    return own
+
 
 LEVELS = 65536
 

@@ -10,10 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unisono.models.attention import CrossAttention, SelfAttention, linear
-from unisono.models.cache import KeysAndValues, LayerCache
+from unisono.models.attention import (
+    CrossAttention,
+    KeysAndValues,
+    LayerCache,
+    SelfAttention,
+    linear,
+)
+from unisono.models.cpu_linear import Linear
 from unisono.models.dropout import Dropout, ReluDropout
-from unisono.models.product import Linear
 from unisono.models.settings import TransformerSettings
 
 

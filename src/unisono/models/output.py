@@ -5,17 +5,27 @@ Shapes: N target positions, D model width, V vocabulary, C positions of a chunk.
 Logits are by far the largest tensors of a model. In training on a CPU they are therefore
 made, used and forgotten chunk by chunk, and the gradients with them. With 8000 words that is a
 fifth faster than to keep them for the backward pass, and takes a fraction of the memory.
+
+The loss, always as a sum: whoever knows all tokens of the step divides, once.
+
+Shapes: B sentences, S source positions, T target positions, D model width, V vocabulary.
+
+Label smoothing spreads its share evenly over the V entries of the vocabulary, padding and
+the other special ones included. The rows by which the model rounds its matrix up get none
+of it, because the model gives out no logits for them: rounding changes no loss.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from unisono.models.product import multiply
+from unisono.models.cpu_linear import multiply
+from unisono.text.tokenizer import PADDING_ID
 
 CHUNK_LOGITS = 4_000_000  # 16 MB
 
@@ -101,3 +111,46 @@ def _loss_to_slope(logits: Tensor, words: Tensor, smoothing: float) -> Tensor:
 
 def _autocast() -> bool:
     return torch.is_autocast_enabled("cpu")
+
+
+class Predictor(Protocol):
+    """A translation model, bare or wrapped for an exchange of gradients."""
+
+    def __call__(
+        self, source: Tensor, target: Tensor, finish: Callable[[Tensor, Output], Tensor]
+    ) -> Tensor:
+        """Return what `finish` makes of the states (B, T, D) and the output layer."""
+        ...
+
+
+def loss_sums(
+    model: Predictor,
+    source: Tensor,
+    target_in: Tensor,
+    target_out: Tensor,
+    label_smoothing: float,
+) -> Tensor:
+    """Return the sum of smoothed cross-entropies over all words of `target_out` (B, T).
+
+    Targets of nothing but padding give exactly 0, and gradients of exactly 0.
+    """
+
+    def finish(states: Tensor, output: Output) -> Tensor:
+        words = target_out.flatten()
+        return output.loss_sum(states.flatten(0, 1), words, label_smoothing, PADDING_ID)
+
+    return model(source, target_in, finish)
+
+
+@torch.no_grad()
+def token_losses(
+    model: Predictor, source: Tensor, target_in: Tensor, target_out: Tensor
+) -> Tensor:
+    """Return, for each sentence, the sum of -log p over its words (B,), not smoothed."""
+
+    def finish(states: Tensor, output: Output) -> Tensor:
+        logits = output.logits(states.flatten(0, 1))
+        words = target_out.flatten()
+        return F.cross_entropy(logits, words, ignore_index=PADDING_ID, reduction="none")
+
+    return model(source, target_in, finish).view(target_out.shape).sum(1)

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unisono.models.attention import hiding
-from unisono.models.cache import DecoderCache, LayerCache, Memory
+from unisono.models.attention import DecoderCache, LayerCache, Memory, hiding
 from unisono.models.dropout import Dropout, WordDropout
 from unisono.models.layers import DecoderLayer, EncoderLayer, shrink_additions
 from unisono.models.output import Output

@@ -11,12 +11,11 @@ from pathlib import Path
 import msgspec
 
 from unisono.jsonl import LineWriter
-from unisono.monitor.orders import Orders
-from unisono.monitor.pace import MOST_BYTES, next_look
-from unisono.monitor.sampler import Sampler
+from unisono.monitor.sampler import MOST_BYTES, Sampler, next_look
+from unisono.monitor.settings import Orders
 from unisono.records.events import Warned
 from unisono.records.layout import RunDirectory
-from unisono.records.sampled import SamplerEvent, to_line
+from unisono.records.monitor_events import SamplerEvent, to_line
 
 EARS = 0
 GENTLE = 5  # what the training needs, it gets first

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from unisono.records.sampled import Peer
+from unisono.records.monitor_events import Peer
 
 # linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h
 NETLINK_SOCK_DIAG, BY_FAMILY, DUMP = 4, 20, 0x301

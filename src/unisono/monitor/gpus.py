@@ -6,7 +6,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, TypeVar
 
-from unisono.records.sampled import Gpu
+from unisono.records.monitor_events import Gpu
 
 try:
     import pynvml

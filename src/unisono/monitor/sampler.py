@@ -1,4 +1,7 @@
-"""Looks at this machine, again and again, and remembers what it needs for shares."""
+"""How often to look. Pure.
+
+Looks at this machine, again and again, and remembers what it needs for shares.
+"""
 
 import os
 import platform
@@ -7,10 +10,29 @@ from collections.abc import Sequence
 
 from unisono.monitor import counters
 from unisono.monitor.connections import Connections
-from unisono.monitor.control_group import ControlGroup
-from unisono.monitor.counters import CoreTimes, Processes
+from unisono.monitor.counters import ControlGroup, CoreTimes, Processes
 from unisono.monitor.gpus import Gpus
-from unisono.records.sampled import Machine, Sampled
+from unisono.records.monitor_events import Machine, Sampled
+
+HOUR, DAY = 3600.0, 86400.0
+# After an hour the course of a run is known, and after a day even more so.
+SELDOM, RARELY = 5.0, 30.0
+# A file that is as large as this is full: about three months of a machine with 64 cores.
+MOST_BYTES = 256 * 2**20
+
+
+def pause(every: float, elapsed: float) -> float:
+    """Return the seconds between looks, `elapsed` seconds after the first."""
+    if elapsed < HOUR:
+        return every
+    return every * (SELDOM if elapsed < DAY else RARELY)
+
+
+def next_look(last: float, every: float, began: float, now: float) -> float:
+    """Return when to look again after a look at `last`; one that is late is not made up for."""
+    step = pause(every, last - began)
+    return max(last + step, now)
+
 
 DIGITS = 3
 

@@ -10,10 +10,10 @@ from types import TracebackType
 import msgspec
 
 from unisono.jsonl import LineWriter
-from unisono.monitor.orders import Orders
+from unisono.monitor.settings import Orders
 from unisono.records.events import Warned
 from unisono.records.layout import RunDirectory
-from unisono.records.sampled import to_line
+from unisono.records.monitor_events import to_line
 
 COMMAND = (sys.executable, "-m", "unisono.monitor")
 LAST_LOOK_SECONDS = 3.0

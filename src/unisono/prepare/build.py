@@ -14,8 +14,8 @@ import msgspec
 from unisono import __version__
 from unisono.atomic import new_directory
 from unisono.config.settings import CorpusSettings, Data
-from unisono.corpus.agreement import recorded_settings
 from unisono.corpus.manifest import Input, Learning, Manifest, size_of_split
+from unisono.corpus.reader import recorded_settings
 from unisono.corpus.writer import seal
 from unisono.errors import DataError
 from unisono.lock import only_one

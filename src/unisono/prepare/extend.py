@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unisono.atomic import TEMPORARY, sync, write_bytes, written
-from unisono.corpus.layout import HASH_TYPE, MANIFEST, hashes_file
 from unisono.corpus.manifest import (
+    HASH_TYPE,
+    MANIFEST,
     Block,
     Manifest,
     fingerprinted,
+    hashes_file,
     manifest_bytes,
     size_of_split,
 )

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from unisono.atomic import TEMPORARY, clean, sha256_of
-from unisono.corpus.agreement import differences
-from unisono.corpus.layout import MANIFEST
-from unisono.corpus.manifest import Input, Manifest
-from unisono.corpus.reader import check_file, open_corpus
+from unisono.corpus.manifest import MANIFEST, Input, Manifest
+from unisono.corpus.reader import check_file, differences, open_corpus
 from unisono.errors import ConfigError
 from unisono.prepare.inputs import RawPair
 from unisono.prepare.job import Assignment, Progress

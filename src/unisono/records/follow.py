@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unisono.records import sampled
-from unisono.records.alive import leader_lives
+from unisono.records import monitor_events as sampled
 from unisono.records.events import (
     AnyEvent,
     Ended,
@@ -26,10 +25,9 @@ from unisono.records.events import (
     Warned,
     from_lines,
 )
-from unisono.records.hosts import told_apart
 from unisono.records.layout import RunDirectory
-from unisono.records.machines import MachineLog
-from unisono.records.sampled import Machine, Sampled
+from unisono.records.monitor_events import Machine, MachineLog, Sampled, told_apart
+from unisono.records.status import leader_lives
 from unisono.records.view import (
     RunView,
     add_event,

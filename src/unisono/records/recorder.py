@@ -1,11 +1,20 @@
-"""The one who writes events down."""
+"""The one who writes events down.
+
+The same numbers and samples as the events, in TensorBoard's format. No torch here.
+"""
 
 from pathlib import Path
 
+from tensorboard.compat.proto.event_pb2 import Event as Record
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboard.compat.proto.types_pb2 import DT_STRING
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
 from unisono.jsonl import LineWriter
-from unisono.records.events import AnyEvent, to_line
+from unisono.records.events import AnyEvent, Sample, StepTaken, Tested, Validated, to_line
 from unisono.records.layout import RunDirectory
-from unisono.records.tensorboard import TensorBoardSink
 
 
 class Recorder:
@@ -27,3 +36,81 @@ class Recorder:
         self._lines.close()
         if self._board is not None:
             self._board.close()
+
+
+FLUSH_SECONDS = 5
+
+
+class TensorBoardSink:
+    """Writes the numbers of steps, validations and the test for TensorBoard to show."""
+
+    def __init__(self, directory: Path) -> None:
+        self._writer = EventFileWriter(str(directory), flush_secs=FLUSH_SECONDS)
+
+    def write(self, event: AnyEvent) -> None:
+        """Write the numbers of `event`, if it has any."""
+        numbers = numbers_of(event)
+        if not numbers or not isinstance(event, StepTaken | Validated | Tested):
+            return
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in numbers.items()]
+        if isinstance(event, Validated) and event.samples:
+            values.append(_table_of(event.samples))
+        record = Record(wall_time=event.time, step=event.step, summary=Summary(value=values))
+        self._writer.add_event(record)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._writer.close()
+
+
+def numbers_of(event: AnyEvent) -> dict[str, float]:
+    """Return what TensorBoard is shown of `event`, by tag."""
+    if isinstance(event, StepTaken):
+        return {
+            "train/loss": event.loss,
+            "train/learning_rate": event.learning_rate,
+            "train/gradient_norm": event.gradient_norm,
+            "train/seconds_per_step": event.seconds,
+            "train/target_tokens_per_second": event.target_tokens / max(event.seconds, 1e-9),
+            "train/waited_for_data": event.data,
+            "train/exposed_exchange": event.exchange,
+            "train/epoch": event.epoch,
+        }
+    if isinstance(event, Validated):
+        numbers = {"eval/loss": event.loss, "eval/seconds": event.seconds}
+        if event.bleu >= 0:
+            numbers |= _bleu("eval", event)
+        if event.clean_training_loss >= 0:
+            numbers["eval/clean_training_loss"] = event.clean_training_loss
+        return numbers
+    if isinstance(event, Tested):
+        return _bleu("test", event)
+    return {}
+
+
+def _bleu(place: str, event: Validated | Tested) -> dict[str, float]:
+    """Return BLEU with the ends of its 95 % interval, if that was recorded."""
+    low, high = f"{place}/bleu_low", f"{place}/bleu_high"
+    ends = {low: event.bleu_low, high: event.bleu_high} if event.bleu_low >= 0 else {}
+    return {f"{place}/bleu": event.bleu, **ends}
+
+
+def _table_of(samples: tuple[Sample, ...]) -> Summary.Value:
+    """Return the samples as a table in Markdown, which TensorBoard shows under Text."""
+    rows = [("source", "reference", "translation"), ("---", "---", "---")]
+    rows += [(_cell(s.source), _cell(s.reference), _cell(s.translation)) for s in samples]
+    text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    plugin = SummaryMetadata.PluginData(plugin_name="text")
+    return Summary.Value(
+        tag="eval/samples",
+        metadata=SummaryMetadata(plugin_data=plugin),
+        tensor=TensorProto(
+            dtype=DT_STRING,
+            tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)]),
+            string_val=[text.encode("utf-8")],
+        ),
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -3,11 +3,13 @@
 With them two evaluations are compared sentence by sentence, which tells a difference from
 chance long before the two means do. A file holds -log p of every target sentence in nats,
 float32, in the order of the set; `tokens.npy` holds how many tokens each has, its end included.
+
+Translations that say the same again and again: counted by a validation, looked for later.
 """
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,3 +91,28 @@ def _read(path: Path, kind: type[np.generic]) -> NDArray[Any] | None:
     if len(data) - header.end() != int(header["count"]) * dtype.itemsize:
         return None
     return np.frombuffer(data, dtype, offset=header.end())
+
+
+TIMES, MOST_WORDS = 4, 4
+
+
+def repeats_itself(text: str) -> bool:
+    """Return whether up to four words stand four times in a row in `text`."""
+    words = text.lower().split()
+    return any(_recurs(words, size) for size in range(1, MOST_WORDS + 1))
+
+
+def _recurs(words: list[str], size: int) -> bool:
+    """Return whether `size` words are followed by themselves so many times."""
+    like_before = 0
+    for word, before in zip(words[size:], words, strict=False):
+        like_before = like_before + 1 if word == before else 0
+        if like_before == size * (TIMES - 1):
+            return True
+    return False
+
+
+def count_repeating(translations: Iterable[str], references: Iterable[str]) -> int:
+    """Return how many translations repeat themselves where the reference does not."""
+    pairs = zip(translations, references, strict=True)
+    return sum(repeats_itself(t) and not repeats_itself(r) for t, r in pairs)

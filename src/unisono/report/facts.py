@@ -9,8 +9,7 @@ from unisono.diagnose.evidence.corpus_facts import CorpusFacts, corpus_facts
 from unisono.diagnose.evidence.scores import best_scored, bleu_words
 from unisono.diagnose.report import Report
 from unisono.diagnose.wording import count, listing, percent
-from unisono.records.imported import Imported
-from unisono.records.view import RunView
+from unisono.records.view import Imported, RunView
 from unisono.report.severity import CAUSES
 from unisono.units import amount_of_bytes, duration
 

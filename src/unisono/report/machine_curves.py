@@ -17,7 +17,7 @@ import numpy.typing as npt
 from unisono.diagnose.evidence.counters import Read, Stretch, counter_of, during, stretches_of
 from unisono.diagnose.evidence.machine_load import own_gpus
 from unisono.records.events import StepTaken
-from unisono.records.sampled import Gpu, Sampled, Traffic
+from unisono.records.monitor_events import Gpu, Sampled, Traffic
 from unisono.records.view import RunView
 from unisono.report.axis import Point
 from unisono.report.panel import Curve

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unisono.diagnose.wording import listing
-from unisono.records.sampled import Gpu
+from unisono.records.monitor_events import Gpu
 from unisono.records.view import RunView
 from unisono.report.machine_curves import (
     STYLES,

@@ -1,12 +1,36 @@
-"""Tokenizers by name."""
+"""A tokenizer that needs no learning: one piece per byte of UTF-8.
 
-from collections.abc import Sequence
+Tokenizers by name.
+"""
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from unisono.errors import DataError, suggest
-from unisono.text.byte_pieces import BytePieces
 from unisono.text.sentence_pieces import SentencePieces
-from unisono.text.tokenizer import Tokenizer, Tokenizers, pieces_files
+from unisono.text.tokenizer import END_ID, Tokenizer, Tokenizers, pieces_files
+
+_FIRST_BYTE = END_ID + 1
+
+
+class BytePieces:
+    """Every byte is a piece. For tests: long sequences, but nothing is ever unknown."""
+
+    kind = "bytes"
+    size = _FIRST_BYTE + 256
+    encodes_words_alone = False  # the space between words is a piece
+    tags: Mapping[str, int] = {}
+    model = b"one piece per byte of UTF-8\n"
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        return [[_FIRST_BYTE + byte for byte in line.encode("utf-8")] for line in lines]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        return [
+            bytes(i - _FIRST_BYTE for i in line if i >= _FIRST_BYTE).decode("utf-8", "replace")
+            for line in ids
+        ]
+
 
 KINDS = (SentencePieces.kind, BytePieces.kind)
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unisono.errors import ConfigError
-from unisono.text.model_file import Kind, Piece
-from unisono.text.rows import Counts, Rows, ranges, sums
+from unisono.text.ragged import Counts, Rows, ranges, sums
 from unisono.text.sentence_pieces import SentencePieces
+from unisono.text.spm_proto import Kind, Piece
 from unisono.text.tokenizer import Tokenizer
 
 _SPACE_MARK = "\u2581"

@@ -16,7 +16,7 @@ from typing import Literal
 import sentencepiece
 
 from unisono.errors import ConfigError, DataError
-from unisono.text.model_file import (
+from unisono.text.spm_proto import (
     Kind,
     ModelFile,
     Piece,

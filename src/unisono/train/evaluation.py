@@ -23,12 +23,11 @@ from unisono.batching.plan import END, Indices, Lengths, fill
 from unisono.batching.stream import Batch, collate
 from unisono.comm.protocol import Comm
 from unisono.corpus.reader import Split
-from unisono.models.loss import token_losses
+from unisono.models.output import token_losses
 from unisono.models.transformer import TransformerModel
 from unisono.records.events import Sample, Tested, Validated
 from unisono.records.layout import RunDirectory
-from unisono.records.repetition import count_repeating
-from unisono.records.sentence_losses import write_losses
+from unisono.records.sentence_losses import count_repeating, write_losses
 from unisono.score import Bleu, score_bleu
 from unisono.text.tokenizer import Tokenizer
 from unisono.train.compiling import Compiling

@@ -17,9 +17,9 @@ from unisono.batching.stream import Stream
 from unisono.comm.collectives import all_or_none, check_same
 from unisono.comm.protocol import Comm
 from unisono.comm.strategies.build import check_strategy
+from unisono.config.load import to_toml
 from unisono.config.sanity import check_warm_up
 from unisono.config.settings import Settings
-from unisono.config.write import to_toml
 from unisono.corpus.reader import Corpus
 from unisono.records.layout import RunDirectory
 from unisono.train.build import compiling_of, precision_of, respelling_of, stream_of

@@ -18,7 +18,7 @@ from types import FrameType, TracebackType
 
 import numpy as np
 
-from unisono.models.numbers import start_numbers
+from unisono.models.dropout import start_numbers
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # their numbers in malloc.h
 NEVER = 2**31 - 1

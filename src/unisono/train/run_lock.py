@@ -15,12 +15,10 @@ from typing import Any
 import msgspec
 
 from unisono import atomic
-from unisono.config.load import resolve
+from unisono.config.load import resolve, to_toml
 from unisono.config.settings import Data, Settings
-from unisono.config.write import to_toml
-from unisono.corpus.agreement import Difference, differences
 from unisono.corpus.manifest import Manifest
-from unisono.corpus.reader import Corpus
+from unisono.corpus.reader import Corpus, Difference, differences
 from unisono.errors import ConfigError, DataError, RunError
 from unisono.records.layout import RunDirectory
 

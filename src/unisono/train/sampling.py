@@ -7,7 +7,7 @@ import msgspec
 from unisono.comm.protocol import Comm
 from unisono.config.settings import Settings
 from unisono.cost_model.exchange import machines_of
-from unisono.monitor.orders import Orders
+from unisono.monitor.settings import Orders
 from unisono.monitor.worker import Sampling
 from unisono.units import seconds_of
 

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 from unisono.batching.stream import Batch, Work
 from unisono.comm.protocol import Comm, Replica
 from unisono.comm.strategies.packed_gather import wait_for_device
-from unisono.models.loss import loss_sums
+from unisono.models.output import loss_sums
 from unisono.optim.build import WORDS
 from unisono.schedules import Schedule
 from unisono.stopwatch import Stopwatch

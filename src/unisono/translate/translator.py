@@ -12,8 +12,7 @@ from torch import Tensor
 
 from unisono.models.transformer import TransformerModel
 from unisono.process_pool import AtOnce, Pool, working
-from unisono.text.normalise import Normalisation
-from unisono.text.tags import cut_all
+from unisono.text.normalise import Normalisation, cut_all
 from unisono.text.tokenizer import END_ID, PADDING_ID, Tokenizers
 from unisono.translate.beam import search
 from unisono.translate.settings import Decoding

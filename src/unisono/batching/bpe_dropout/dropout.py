@@ -14,7 +14,7 @@ from unisono.batching.plan import END, MicroBatch, StepPlan
 from unisono.batching.settings import Batching, Budget
 from unisono.corpus.reader import Split
 from unisono.text.merges import merges_of
-from unisono.text.rows import Counts, Ids, Rows
+from unisono.text.ragged import Counts, Ids, Rows
 from unisono.text.tokenizer import Tokenizers
 
 MOST_GROWTH = 2  # no micro-batch grows beyond this many times its budget

@@ -13,9 +13,9 @@ from itertools import pairwise, repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from unisono.corpus.layout import id_type
+from unisono.corpus.manifest import id_type
 from unisono.text.merges import Merges
-from unisono.text.rows import Counts, Rows, ranges, sums
+from unisono.text.ragged import Counts, Rows, ranges, sums
 
 Numbers = NDArray[np.uint64]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from unisono.records.events import StepTaken
-from unisono.records.sampled import Sampled
+from unisono.records.monitor_events import Sampled
 
 MOST_POINTS = 240
 

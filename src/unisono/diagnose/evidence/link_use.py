@@ -9,7 +9,7 @@ from unisono.diagnose.evidence.counters import counter_of
 from unisono.diagnose.evidence.expected_bytes import expected_bytes
 from unisono.diagnose.evidence.traffic import Bytes, Node
 from unisono.diagnose.wording import percent
-from unisono.records.sampled import Sampled, Traffic
+from unisono.records.monitor_events import Sampled, Traffic
 from unisono.units import amount_of_bytes
 
 # Headers of TCP, IP and Ethernet, and the acknowledgements of what comes the other way.

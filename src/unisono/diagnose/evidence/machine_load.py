@@ -10,8 +10,7 @@ from statistics import fmean, median
 from unisono.diagnose.evidence.counters import Stretch, counter_of, during, stretches_of
 from unisono.diagnose.wording import percent
 from unisono.records.events import Saved
-from unisono.records.machines import MachineLog
-from unisono.records.sampled import Gpu, Sampled
+from unisono.records.monitor_events import Gpu, MachineLog, Sampled
 from unisono.records.view import RunView
 from unisono.units import amount_of_bytes
 

@@ -9,8 +9,7 @@ from statistics import median
 
 from unisono.diagnose.evidence.counters import Stretch, counter_of, during, stretches_of
 from unisono.records.events import Started
-from unisono.records.machines import MachineLog
-from unisono.records.sampled import Link, Peer, Sampled, Traffic
+from unisono.records.monitor_events import Link, MachineLog, Peer, Sampled, Traffic
 from unisono.records.view import RunView
 
 LEAST_SECONDS, LEAST_UPDATES = 2.0, 5

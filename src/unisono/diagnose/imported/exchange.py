@@ -12,7 +12,7 @@ from statistics import median
 from unisono.cost_model.exchange import Link, nominal_link, ring_bytes
 from unisono.diagnose.evidence.ledger import Ledger
 from unisono.diagnose.report import Bottleneck, Shares
-from unisono.records.imported import Imported
+from unisono.records.view import Imported
 
 NEARLY_ALL = 0.75  # of the step: the exchange sets the pace
 LITTLE = 0.30  # of the step: it does not

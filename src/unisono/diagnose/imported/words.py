@@ -3,7 +3,7 @@
 from typing import Any
 
 from unisono.diagnose.case import Case
-from unisono.records.imported import Imported
+from unisono.records.view import Imported
 
 GIGA, MEGA = 1e9, 1e6
 

@@ -18,7 +18,7 @@ from unisono.diagnose.evidence.link_use import LinkUse, is_shared, link_uses
 from unisono.diagnose.evidence.traffic import Node, Way, network_of, networks_of
 from unisono.diagnose.report import Finding
 from unisono.diagnose.wording import percent
-from unisono.records.sampled import Peer
+from unisono.records.monitor_events import Peer
 from unisono.units import amount_of_bytes, duration
 
 MBIT = 8e-6

@@ -13,7 +13,7 @@ from unisono.diagnose.evidence.curve import is_young
 from unisono.diagnose.report import Finding
 from unisono.diagnose.wording import count, percent
 from unisono.records.events import Sample, Tested, Validated
-from unisono.records.repetition import TIMES, repeats_itself
+from unisono.records.sentence_losses import TIMES, repeats_itself
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from unisono.importers.openseq2seq.log import Evaluation, LoggedRun, LogReader, 
 from unisono.importers.openseq2seq.printed_config import Parameters, inner
 from unisono.importers.openseq2seq.python_config import read_source
 from unisono.importers.openseq2seq.settings import Translation, settings_of
-from unisono.records.imported import Imported
+from unisono.records.view import Imported
 
 FIRST = ("seed", "data", "corpus", "model", "batching", "optimizer", "schedule", "train")
 

@@ -10,7 +10,7 @@ from unisono.errors import DataError
 from unisono.importers.imported_run import ForeignRun, ForeignStep, ForeignValidation, Told
 from unisono.importers.tensorboard.event_files import Damage, Series, read_scalars
 from unisono.importers.tensorboard.tags import TRAINERS, Tags
-from unisono.records.imported import Imported
+from unisono.records.view import Imported
 
 PATTERN = "*tfevents*"
 MOST_FILES = 2_000

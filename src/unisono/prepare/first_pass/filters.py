@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from unisono.corpus.layout import HASH_TYPE
-from unisono.corpus.manifest import Dropped
+from unisono.corpus.manifest import HASH_TYPE, Dropped
 from unisono.prepare.first_pass.chunks import Chunk, lines_of
 from unisono.prepare.first_pass.drops import (
     EMPTY,

@@ -8,8 +8,7 @@ from unisono.errors import DataError
 from unisono.prepare.first_pass.chunks import PairReader, lines_of
 from unisono.prepare.first_pass.drops import EMPTY, Drops
 from unisono.prepare.inputs import RawPair
-from unisono.text.normalise import Normalisation
-from unisono.text.tags import cut_tags
+from unisono.text.normalise import Normalisation, cut_tags
 
 # Shorter sentences ("Thank you very much.") recur by themselves, so that for them only the
 # same translation is a sign of overlap.

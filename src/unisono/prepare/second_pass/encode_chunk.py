@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unisono.config.settings import CorpusSettings
-from unisono.corpus.layout import id_type
-from unisono.corpus.manifest import Dropped
+from unisono.corpus.manifest import Dropped, id_type
 from unisono.corpus.writer import Packed, pack
 from unisono.prepare.first_pass.drops import LENGTH_RATIO, TOO_LONG, Drops, clipped
 from unisono.prepare.spool import SpooledText
 from unisono.text.load import load_tokenizers
-from unisono.text.tags import cut_all
+from unisono.text.normalise import cut_all
 from unisono.text.tokenizer import UNKNOWN_ID, Tokenizer
 
 _REMEMBERED_WORDS = 300_000

@@ -22,7 +22,7 @@ from unisono.prepare.second_pass.encode_chunk import (
     text_bytes,
 )
 from unisono.process_pool import working
-from unisono.text.tags import encode_source
+from unisono.text.normalise import encode_source
 from unisono.text.tokenizer import Tokenizers
 
 

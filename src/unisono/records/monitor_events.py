@@ -3,13 +3,21 @@
 Counters only ever rise, as the kernel keeps them: two samples, however far apart, tell what
 happened between them. Shares are those of the time since the sample before. What a machine
 cannot tell is not in its events.
+
+What was sampled on the machines of a run, read back.
+
+The machines of a run, which may be called the same.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 
-from unisono.records.events import Event, Warned
+from unisono.jsonl import read_lines
+from unisono.records.events import Event, Started, Warned
+from unisono.records.layout import RunDirectory
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -136,3 +144,66 @@ def from_lines(lines: Iterable[bytes]) -> Iterator[SamplerEvent]:
             yield _decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
+
+
+@dataclass(frozen=True)
+class MachineLog:
+    """The samples of one machine, in the order of time; a start of the run is an entry of
+    `machines`.
+    """
+
+    machines: tuple[Machine, ...] = ()
+    samples: tuple[Sampled, ...] = ()
+    warnings: tuple[Warned, ...] = ()
+
+    @property
+    def host(self) -> str:
+        """Return the name of the machine, "" if it did not say."""
+        return self.machines[-1].host if self.machines else ""
+
+    @property
+    def of_last_start(self) -> tuple[Sampled, ...]:
+        """Return the samples since the last start: counters of processes begin anew there."""
+        began = self.machines[-1].time if self.machines else 0.0
+        return tuple(sample for sample in self.samples if sample.time >= began)
+
+
+def read_machines(directory: RunDirectory) -> dict[int, MachineLog]:
+    """Return what was sampled on each machine, by the rank of its first process."""
+    return {
+        int(file.stem.removeprefix("rank-")): _read(list(from_lines(read_lines(file))))
+        for file in sorted((directory.path / "monitor").glob("rank-*.jsonl"))
+    }
+
+
+def _read(events: list[Machine | Sampled | Warned]) -> MachineLog:
+    return MachineLog(
+        machines=tuple(event for event in events if isinstance(event, Machine)),
+        samples=tuple(event for event in events if isinstance(event, Sampled)),
+        warnings=tuple(event for event in events if isinstance(event, Warned)),
+    )
+
+
+def latest_starts(starts: Iterable[Started]) -> tuple[Started, ...]:
+    """Return each rank's latest start, in order of rank, as far as the last world goes."""
+    latest = {start.rank: start for start in starts}
+    size = latest[0].size if 0 in latest else len(latest)
+    return tuple(latest[rank] for rank in sorted(latest) if rank < size)
+
+
+def shared_names(starts: Iterable[Started]) -> set[str]:
+    """Return the names that several machines have: one has each local rank once."""
+    places = Counter((start.host, start.local_rank) for start in latest_starts(starts))
+    return {host for (host, _), times in places.items() if times > 1}
+
+
+def told_apart(starts: Iterable[Started]) -> tuple[Started, ...]:
+    """Return the starts; machines that are called the same are known by their address, too."""
+    starts = tuple(starts)
+    shared = shared_names(starts)
+    return tuple(
+        msgspec.structs.replace(start, host=f"{start.host} ({start.address})")
+        if start.host in shared and start.address
+        else start
+        for start in starts
+    )
