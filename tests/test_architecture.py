@@ -11,14 +11,14 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "unisono"
 FILES = sorted(SOURCE.rglob("*.py"))
 
-FOUNDATION = {"errors", "units", "jsonl", "atomic", "lock", "stopwatch", "workers", "__init__"}
-FOUNDATION |= {"exit_codes", "lanes", "printable", "route"}
-FORMATS = {"text", "corpus", "corpora", "records", "schedules", "physics"}
+FOUNDATION = {"errors", "units", "jsonl", "atomic", "lock", "stopwatch", "process_pool"}
+FOUNDATION |= {"__init__", "exit_codes", "thread_lanes", "printable", "source_address"}
+FORMATS = {"text", "corpus", "datasets", "records", "schedules", "cost_model"}
 PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", "monitor"}
-PARTS |= {"lookout"}
+PARTS |= {"heartbeat"}
 MIDDLE = {"config", "diagnose"}
-STAGES = {"prepare", "train", "serve", "export", "watch", "report", "launch", "lab", "check"}
-STAGES |= {"foreign"}
+STAGES = {"prepare", "train", "serve", "export", "live", "report", "launch", "lab", "check"}
+STAGES |= {"importers"}
 
 MAY_IMPORT = {
     "errors": set(),
@@ -27,23 +27,23 @@ MAY_IMPORT = {
     "atomic": set(),
     "lock": {"errors"},
     "stopwatch": set(),
-    "workers": {"errors"},
+    "process_pool": {"errors"},
     "exit_codes": set(),
-    "lanes": set(),
+    "thread_lanes": set(),
     "printable": set(),
-    "route": set(),
+    "source_address": set(),
     "__init__": set(),
     "__main__": {"cli"},
     "text": FOUNDATION,
     "corpus": FOUNDATION | {"text"},
-    "corpora": FOUNDATION,
+    "datasets": FOUNDATION,
     "records": FOUNDATION,
     "schedules": FOUNDATION,
-    "physics": FOUNDATION,
+    "cost_model": FOUNDATION,
     "models": FOUNDATION | {"text"},
     "optim": FOUNDATION,
-    "comm": FOUNDATION | {"physics"},
-    "lookout": FOUNDATION | {"records"},
+    "comm": FOUNDATION | {"cost_model"},
+    "heartbeat": FOUNDATION | {"records"},
     "monitor": FOUNDATION | {"records"},
     "batching": FOUNDATION | {"text", "corpus"},
     "translate": FOUNDATION | {"text", "models"},
@@ -51,23 +51,24 @@ MAY_IMPORT = {
     "score": FOUNDATION,
     "config": FOUNDATION
     | FORMATS
-    | {"models", "optim", "comm", "batching", "translate", "lookout", "monitor"},
-    "diagnose": FOUNDATION | {"records", "schedules", "physics", "models"},
+    | {"models", "optim", "comm", "batching", "translate", "heartbeat", "monitor"},
+    "diagnose": FOUNDATION | {"records", "schedules", "cost_model", "models"},
     "prepare": FOUNDATION | {"text", "corpus", "config"},
     "train": FOUNDATION | FORMATS | PARTS | {"config"},
     "report": FOUNDATION | {"records", "diagnose"},
-    "watch": FOUNDATION | {"records", "diagnose"},
+    "live": FOUNDATION | {"records", "diagnose"},
     # What it asks other machines is what training would: settings, corpus, size of a model.
     "launch": FOUNDATION | {"records", "corpus", "models", "config"},
     "lab": FOUNDATION | {"launch"},
     # It writes what the others read: run directories and settings.
-    "foreign": FOUNDATION | {"records", "config"},
-    "check": FOUNDATION | {"physics", "models"},
+    "importers": FOUNDATION | {"records", "config"},
+    # It makes real updates before the run, to measure them.
+    "check": FOUNDATION | FORMATS | PARTS | {"config", "train"},
     "cli": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
 }
 WITHOUT_TORCH = sorted(
-    {"text", "corpus", "corpora", "prepare", "records", "schedules", "score", "config"}
-    | {"diagnose", "report", "watch", "launch", "lab", "check", "cli", "lookout", "foreign"}
+    {"text", "corpus", "datasets", "prepare", "records", "schedules", "score", "config"}
+    | {"diagnose", "report", "live", "launch", "lab", "cli", "heartbeat", "importers"}
     | {"monitor"}
 )
 FORBIDDEN = re.compile(

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from physics.measuring import JOB, MB, process, two
+from cost_model.measuring import JOB, MB, process, two
 from unisono.check.page import json_of, page_of
 from unisono.cost_model.forecast import forecast
 from unisono.cost_model.probe_results import Measured, OneWay

@@ -7,8 +7,8 @@ import pytest
 import tomli_w
 from click.testing import CliRunner
 
-from corpora.archives import zipped
-from corpora.serving import serving
+from datasets.archives import zipped
+from datasets.serving import serving
 from unisono.cli import unisono
 from unisono.cli.corpora import _next
 from unisono.cli.pages.dataset import draw

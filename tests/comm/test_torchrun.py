@@ -19,7 +19,7 @@ from unisono.lab.plan import LabPlan
 pytestmark = pytest.mark.ranks
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
-AGENT = [sys.executable, "-m", "unisono.cli.launching.agent"]
+AGENT = [sys.executable, "-m", "unisono.cli.agent"]
 LATE = [sys.executable, str(Path(__file__).parent / "late.py"), "20"]
 LIMIT_SECONDS = 120
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -103,7 +103,7 @@ def test_torchrun_that_goes_on_with_fewer_machines_than_asked_is_stopped(lab):
 
 def test_our_agent_names_the_machine_whose_clock_is_behind(lab):
     first = lab.start(0, [*AGENT, *rendezvous(0, 2)], **PIPES)
-    second = lab.start(1, [*LATE, "unisono.cli.launching.agent", *rendezvous(1, 2)], **PIPES)
+    second = lab.start(1, [*LATE, "unisono.cli.agent", *rendezvous(1, 2)], **PIPES)
     try:
         _, said = second.communicate(timeout=LIMIT_SECONDS)
     finally:

@@ -44,7 +44,7 @@ def launched(config, run, program=("-m", "unisono")):
     command = [
         sys.executable,
         "-m",
-        "unisono.cli.launching.agent",
+        "unisono.cli.agent",
         "--standalone",
         "--nproc-per-node=2",
     ]

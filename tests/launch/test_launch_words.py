@@ -191,11 +191,11 @@ def test_a_dry_run_shows_a_command_for_every_host_and_touches_nothing(config):
 def test_restarts_reach_the_supervisor_and_torchrun_on_every_host(config):
     words = [config, "--hosts", "a.invalid,b.invalid", "--dry-run"]
     shown = launch(*words, "--restarts", 4, "--fewest", 1).output
-    agents = [line for line in shown.splitlines() if "unisono.cli.launching.agent" in line]
+    agents = [line for line in shown.splitlines() if "unisono.cli.agent" in line]
     assert len(agents) == 2
     for agent in agents:
         supervised, _, options = agent.partition("--nnodes=1:2")
-        assert "unisono.cli.launching.agent --supervise=4 --run=" in supervised
+        assert "unisono.cli.agent --supervise=4 --run=" in supervised
         assert "--max-restarts=4" in options
     plain = launch(*words).output
     assert "--supervise" not in plain
@@ -205,7 +205,7 @@ def test_restarts_reach_the_supervisor_and_torchrun_on_every_host(config):
 
 def test_restarts_on_this_machine(config):
     shown = launch(config, "--restarts", 2, "--dry-run").output
-    assert "unisono.cli.launching.agent --supervise=2 --run=" in shown
+    assert "unisono.cli.agent --supervise=2 --run=" in shown
     assert "--max-restarts=2" in shown
 
 

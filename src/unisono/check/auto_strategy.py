@@ -1,5 +1,6 @@
 """`sync.strategy = "auto"`: measure for a moment, choose by physics, say why, stay with it."""
 
+import time
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from unisono.cost_model.forecast import Forecast, forecast
 from unisono.cost_model.scenarios import AUTO, Way
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.errors import DataError
-from unisono.records.events import how_often
+from unisono.records.events import Chose, how_often
 from unisono.records.layout import RunDirectory
 
 SECONDS = 10.0
@@ -66,6 +67,27 @@ def settle(
     choice = msgspec.json.decode(told, type=Choice)
     all_or_none(comm, lambda: _record(comm, settings, choice))
     return _with(settings, choice), choice
+
+
+def settle_strategy(
+    comm: Comm, settings: Settings, corpus: Corpus, tell: Tell
+) -> tuple[Settings, Chose | None]:
+    """Settle the strategy as `settle` does, and return the event that tells of it."""
+    settled, choice = settle(comm, settings, corpus, tell)
+    return settled, None if choice is None else chosen(choice)
+
+
+def chosen(choice: Choice, step: int = 0) -> Chose:
+    """Return the event that tells of a choice."""
+    return Chose(
+        time=time.time(),
+        step=step,
+        strategy=choice.strategy,
+        bits=choice.bits,
+        reason=choice.reason,
+        every=choice.every,
+        bucket_mb=choice.bucket_mb,
+    )
 
 
 def _on_one_machine(before: Choice | None) -> Choice | None:

@@ -22,6 +22,7 @@ def train(config: Path, overrides: tuple[str, ...]) -> None:
     than its limit; the same command goes on from the last checkpoint.
     """
     settings = load_settings(config, overrides)
+    from unisono.check.auto_strategy import settle_strategy
     from unisono.cli.pages.progress import Screen
     from unisono.live.live_diagnosis import Onlooker
     from unisono.records.events import Ended
@@ -29,7 +30,7 @@ def train(config: Path, overrides: tuple[str, ...]) -> None:
 
     reason = ""
     with Screen(settings) as screen, closing(Onlooker(Path(settings.run))) as onlooker:
-        for event in run_training(settings, screen.tell):
+        for event in run_training(settings, screen.tell, settle_strategy):
             screen.show(event)
             for found in onlooker.saw(event):
                 screen.show(found)

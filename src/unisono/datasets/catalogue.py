@@ -48,7 +48,7 @@ def opus_entry(name: str) -> Entry:
     )
 
 
-CATALOGUE = Path(__file__).parent / "catalogue"
+CATALOGUE = Path(__file__).parent / "entries"
 BUILTIN = "builtin"
 
 

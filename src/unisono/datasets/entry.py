@@ -1,4 +1,4 @@
-"""What a corpus is made of: one TOML file, ours in `catalogue/` or a user's own.
+"""What a corpus is made of: one TOML file, ours in `entries/` or a user's own.
 
 The format is described in docs/corpora.md. Names in an entry become names of files, so they
 are checked here, before anything else happens.

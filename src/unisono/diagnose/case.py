@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from unisono.diagnose.bottleneck import find_bottleneck
+from unisono.diagnose.evidence.imported_exchange import computed_bottleneck
 from unisono.diagnose.evidence.ledger import Ledger, keep_ledger
 from unisono.diagnose.evidence.machine_load import Load, loads_of
 from unisono.diagnose.evidence.sessions import Session, sessions_of
 from unisono.diagnose.evidence.traffic import Node, nodes_of
-from unisono.diagnose.imported.exchange import computed_bottleneck
 from unisono.diagnose.report import Bottleneck
 from unisono.records.view import RunView
 

@@ -1,4 +1,4 @@
-"""`python -m unisono.heartbeat`: a watchman, started by its worker and told what to do by it."""
+"""`python -m unisono.heartbeat`: the sidecar process that a worker starts and configures."""
 
 import os
 import signal

@@ -60,7 +60,7 @@ class TrainJob:
         agent = [
             self.python,
             "-m",
-            "unisono.cli.launching.agent",
+            "unisono.cli.agent",
             "-m",
             "unisono",
             *self.arguments,

@@ -51,7 +51,7 @@ def plan_hosts(
 
 
 class OverSsh(subprocess.Popen[str]):
-    """A program that `unisono.launch.remote_wrapper` runs elsewhere; signals are sent as orders.
+    """A program that `remote_wrapper` runs on another machine; signals are sent as orders.
 
     While we live, it hears from us; when we die, its input ends and it stops by itself.
     """

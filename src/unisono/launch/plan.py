@@ -138,7 +138,7 @@ def plan_local(
 ) -> Command:
     """Return the command that starts `workers` processes of `unisono ARGUMENTS` here."""
     argv = (
-        *(sys.executable, "-m", "unisono.cli.launching.agent", *restarts.supervision),
+        *(sys.executable, "-m", "unisono.cli.agent", *restarts.supervision),
         *("--standalone", f"--nproc-per-node={workers}", *restarts.options),
         *("-m", "unisono", *arguments),
     )
@@ -180,7 +180,7 @@ def agent_command(
     `options` are further ones of torchrun; of two that contradict, the last counts.
     """
     argv = (
-        *(python, "-m", "unisono.cli.launching.agent", *restarts.supervision),
+        *(python, "-m", "unisono.cli.agent", *restarts.supervision),
         f"--nnodes={restarts.nodes(meeting.nodes)}",
         f"--nproc-per-node={workers}",
         "--rdzv-backend=c10d",

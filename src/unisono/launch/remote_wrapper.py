@@ -1,6 +1,7 @@
 """What stands around a command on another machine, so that it never outlives its launcher.
 
-    python -m unisono.launch.remote_wrapper [--run DIR] [--meet ADDRESS --workers N] -- COMMAND …
+    python -m unisono.launch.remote_wrapper [--run DIR]
+        [--meet ADDRESS --workers N] -- COMMAND …
 
 Orders come as lines of standard input: TERM and KILL; empty ones only say that the launcher
 is alive. When the input ends, or when nothing came for a minute, the launcher is gone: the

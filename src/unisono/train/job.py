@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,14 +11,15 @@ import torch
 
 from unisono.batching.stream import nothing_to_learn
 from unisono.bundle.writer import write_bundle
-from unisono.check.auto_strategy import Choice, settle
 from unisono.comm.collectives import all_or_none
 from unisono.comm.protocol import Comm
 from unisono.comm.strategies.build import idle_strategy
 from unisono.comm.waiting import Tell, say_nothing
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
+from unisono.cost_model.scenarios import AUTO
 from unisono.cost_model.step import USUAL_BUCKET_MB
+from unisono.errors import ConfigError
 from unisono.models.transformer import TransformerModel
 from unisono.records.environment import describe_environment
 from unisono.records.events import AnyEvent, Chose, Ended, Started, StepTaken, Tested, Warned
@@ -37,8 +38,26 @@ from unisono.train.step import warm_up
 from unisono.train.supervision import Section, Watched, joined, unwatched
 from unisono.units import seconds_of
 
+Settle = Callable[[Comm, Settings, Corpus, Tell], tuple[Settings, Chose | None]]
+"""How a run comes to its strategy: settings that name one, and what was chosen, if it was."""
 
-def run_training(settings: Settings, tell: Tell = say_nothing) -> Iterator[AnyEvent]:
+
+def as_configured(
+    comm: Comm, settings: Settings, corpus: Corpus, tell: Tell
+) -> tuple[Settings, Chose | None]:
+    """Take the strategy that the settings name. Only `check` can choose one for "auto"."""
+    if settings.sync.strategy == AUTO:
+        raise ConfigError(
+            f'nothing here can choose a strategy for "{AUTO}"',
+            where="sync.strategy",
+            fix="name a strategy, or start the run with `unisono train`",
+        )
+    return settings, None
+
+
+def run_training(
+    settings: Settings, tell: Tell = say_nothing, settle: Settle = as_configured
+) -> Iterator[AnyEvent]:
     """Train as `settings` say, alone or with the processes started with this one.
 
     Every event is recorded in the run directory before it is yielded. Before there can be
@@ -46,7 +65,7 @@ def run_training(settings: Settings, tell: Tell = say_nothing) -> Iterator[AnyEv
     """
     timeout = seconds_of(settings.sync.timeout)
     with joined(settings, timeout, tell) as comm, Watched(comm, settings) as watched:
-        for event in run_with(comm, settings, watched, tell):
+        for event in run_with(comm, settings, watched, tell, settle):
             watched.saw(event)
             yield event
 
@@ -56,6 +75,7 @@ def run_with(
     settings: Settings,
     watched: Watched | None = None,
     tell: Tell = say_nothing,
+    settle: Settle = as_configured,
 ) -> Iterator[AnyEvent]:
     """Train as `settings` say together with the processes of `comm`."""
     corpus = all_or_none(
@@ -78,7 +98,7 @@ def run_with(
 
 
 def _run(
-    settings: Settings, corpus: Corpus, comm: Comm, section: Section, choice: Choice | None
+    settings: Settings, corpus: Corpus, comm: Comm, section: Section, choice: Chose | None
 ) -> Iterator[AnyEvent]:
     recorder = Recorder(Path(settings.run), comm.world.rank, leads=comm.world.leads)
     try:
@@ -96,7 +116,7 @@ def _events(
     comm: Comm,
     signals: Signals,
     section: Section,
-    choice: Choice | None,
+    choice: Chose | None,
 ) -> Iterator[AnyEvent]:
     built, model = build_session(settings, corpus, comm, signals, strategy_for(settings, comm))
     session = replace(built, section=section)
@@ -104,7 +124,7 @@ def _events(
     started = _started(session, found, model)
     yield msgspec.structs.replace(started, sources=mixture(corpus.manifest, session.stream))
     if choice is not None:
-        yield _chose(choice, found.progress.step)
+        yield msgspec.structs.replace(choice, step=found.progress.step)
     uneven = uneven_shares(settings.batching, comm.world.size)
     idle = idle_strategy(settings.sync, comm.world.size, comm.world.local_size)
     odd = comm.world.warnings
@@ -156,18 +176,6 @@ def _started(session: Session, found: Found, model: TransformerModel) -> Started
         bits=sync.bits if sync.strategy in ("compressed", "diloco") else 32,
         every=sync.local_steps if sync.strategy == "diloco" else 1,
         bucket_mb=sync.bucket_mb or USUAL_BUCKET_MB,
-    )
-
-
-def _chose(choice: Choice, step: int) -> Chose:
-    return Chose(
-        time=time.time(),
-        step=step,
-        strategy=choice.strategy,
-        bits=choice.bits,
-        reason=choice.reason,
-        every=choice.every,
-        bucket_mb=choice.bucket_mb,
     )
 
 

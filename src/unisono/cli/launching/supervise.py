@@ -1,7 +1,8 @@
 """The supervisor of a node: starts its agent again when that failed, after ever longer waits.
 
 torchrun restarts workers, but nobody restarts torchrun, and the node that holds its store is
-a single point of failure. Started as `python -m unisono.cli.launching.agent --supervise=N --run=DIR …`.
+a single point of failure. Started as
+`python -m unisono.cli.agent --supervise=N --run=DIR …`.
 No torch here: what must not fail should be small.
 """
 
@@ -22,7 +23,7 @@ from unisono.launch.slurm import was_preempted
 from unisono.records.layout import RunDirectory
 from unisono.units import duration
 
-AGENT = (sys.executable, "-m", "unisono.cli.launching.agent")
+AGENT = (sys.executable, "-m", "unisono.cli.agent")
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 60.0
 # Where the steps of the run cannot be seen from here: as long as this is progress as well.
 LASTING_SECONDS = 300.0

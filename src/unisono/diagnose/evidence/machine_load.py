@@ -18,6 +18,53 @@ LEAST_SAMPLES, LEAST_SECONDS = 3, 2.0
 
 
 @dataclass(frozen=True)
+class DiskUse:
+    """Bytes a second from and to all disks, and what of it the run's processes read and wrote.
+
+    `wait` is the share of all cores' time spent waiting for disks. What a process writes is
+    counted when it says so, and on the disk when it gets there: over a short time the one may
+    be more than the other.
+    """
+
+    read: float
+    written: float
+    own_read: float | None
+    own_written: float | None
+    wait: float
+
+    @property
+    def foreign(self) -> float | None:
+        """Return the bytes a second that were not the run's; None if its own are not known."""
+        if self.own_read is None or self.own_written is None:
+            return None
+        apart = (self.read - self.own_read, self.written - self.own_written)
+        return sum(max(0.0, rate) for rate in apart)
+
+    @property
+    def is_noticeable(self) -> bool:
+        """Return whether the disks had anything to do."""
+        own = (self.own_read or 0.0) + (self.own_written or 0.0)
+        busy = max(self.read + self.written, own) >= NOTICEABLE
+        return busy or self.wait >= NOTICEABLE_WAIT
+
+    def words(self, host: str) -> str:
+        """Say what the disks did, in a line of evidence."""
+        ways = (("read", self.read, self.own_read), ("wrote", self.written, self.own_written))
+        told = [f"{name} {_rate(rate)}{_of_run(own)}" for name, rate, own in ways]
+        wait = ""
+        if self.wait >= NOTICEABLE_WAIT:
+            wait = f"; {percent(self.wait)} of its processors' time was waiting for disks"
+        return f"the disks of {host} {' and '.join(told)}{wait}"
+
+    def foreign_words(self, host: str) -> tuple[str, ...]:
+        """Say that other programs use the disks, if they do more than the run."""
+        foreign, own = self.foreign, (self.own_read or 0.0) + (self.own_written or 0.0)
+        if foreign is None or foreign < max(NOTICEABLE, own):
+            return ()
+        return (f"other programs moved {_rate(foreign)} from and to the disks of {host}",)
+
+
+@dataclass(frozen=True)
 class GpuUse:
     """Means over the training of one GPU; None is not known.
 
@@ -197,53 +244,6 @@ def _known(values: Sequence[float | None]) -> float | None:
 NOTICEABLE = 1e6  # bytes a second
 NOTICEABLE_WAIT = 0.02
 LEAST_SECONDS = 2.0
-
-
-@dataclass(frozen=True)
-class DiskUse:
-    """Bytes a second from and to all disks, and what of it the run's processes read and wrote.
-
-    `wait` is the share of all cores' time spent waiting for disks. What a process writes is
-    counted when it says so, and on the disk when it gets there: over a short time the one may
-    be more than the other.
-    """
-
-    read: float
-    written: float
-    own_read: float | None
-    own_written: float | None
-    wait: float
-
-    @property
-    def foreign(self) -> float | None:
-        """Return the bytes a second that were not the run's; None if its own are not known."""
-        if self.own_read is None or self.own_written is None:
-            return None
-        apart = (self.read - self.own_read, self.written - self.own_written)
-        return sum(max(0.0, rate) for rate in apart)
-
-    @property
-    def is_noticeable(self) -> bool:
-        """Return whether the disks had anything to do."""
-        own = (self.own_read or 0.0) + (self.own_written or 0.0)
-        busy = max(self.read + self.written, own) >= NOTICEABLE
-        return busy or self.wait >= NOTICEABLE_WAIT
-
-    def words(self, host: str) -> str:
-        """Say what the disks did, in a line of evidence."""
-        ways = (("read", self.read, self.own_read), ("wrote", self.written, self.own_written))
-        told = [f"{name} {_rate(rate)}{_of_run(own)}" for name, rate, own in ways]
-        wait = ""
-        if self.wait >= NOTICEABLE_WAIT:
-            wait = f"; {percent(self.wait)} of its processors' time was waiting for disks"
-        return f"the disks of {host} {' and '.join(told)}{wait}"
-
-    def foreign_words(self, host: str) -> tuple[str, ...]:
-        """Say that other programs use the disks, if they do more than the run."""
-        foreign, own = self.foreign, (self.own_read or 0.0) + (self.own_written or 0.0)
-        if foreign is None or foreign < max(NOTICEABLE, own):
-            return ()
-        return (f"other programs moved {_rate(foreign)} from and to the disks of {host}",)
 
 
 def disk_use(samples: Sequence[Sampled], stretches: Sequence[Stretch]) -> DiskUse | None:

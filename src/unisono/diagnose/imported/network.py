@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.imported.exchange import (
+from unisono.diagnose.evidence.imported_exchange import (
     AS_GOOD_AS_EQUAL,
     LITTLE,
     MOST_OFF,

@@ -3,7 +3,7 @@
 import gzip
 from hashlib import sha256
 
-from corpora.archives import tar, zipped
+from datasets.archives import tar, zipped
 from unisono.datasets.get import get_corpus
 
 EN = "".join(f"sentence {n}\u2028!\n" for n in range(200))

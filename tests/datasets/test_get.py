@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.getting import DE, EN, content, get, table
+from datasets.getting import DE, EN, content, get, table
 from unisono.datasets.catalogue import find_entry
 from unisono.datasets.entry import to_entry
 from unisono.datasets.fetch import Received

@@ -9,7 +9,7 @@ import sys
 import pytest
 import tomli_w
 
-from corpora.getting import content, get, table
+from datasets.getting import content, get, table
 from unisono.datasets.catalogue import find_entry
 from unisono.datasets.entry import to_entry
 from unisono.datasets.get import get_corpus

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 import zstandard
 
-from corpora.archives import PACK, special, tar, zipped
+from datasets.archives import PACK, special, tar, zipped
 from unisono.datasets.unpack import streams
 from unisono.datasets.unpack.archive import wanted_members
 from unisono.datasets.unpack.tar import TarReader

@@ -1,7 +1,7 @@
 import pytest
 
-from corpora.getting import files, table
-from corpora.serving import serving
+from datasets.getting import files, table
+from datasets.serving import serving
 from unisono.datasets.builtin.generate import Splits, generate
 from unisono.datasets.entry import to_entry
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from physics.measuring import JOB, MB, configured, process, two
+from cost_model.measuring import JOB, MB, configured, process, two
 from unisono.cost_model.cluster import MOST_LOCAL_STEPS
 from unisono.cost_model.exchange import ring_bytes
 from unisono.cost_model.forecast import forecast

@@ -8,8 +8,8 @@ from hashlib import md5, sha256
 
 import pytest
 
-from corpora.archives import zipped
-from corpora.getting import DE, SEGS, content, get, table
+from datasets.archives import zipped
+from datasets.getting import DE, SEGS, content, get, table
 from unisono.datasets.entry import to_entry
 from unisono.datasets.get import get_corpus
 from unisono.errors import DataError

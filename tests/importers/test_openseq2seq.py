@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from foreign.made_logs import (
+from importers.made_logs import (
     PARAMETERS,
     head,
     log,

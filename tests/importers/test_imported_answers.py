@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from diagnose.made_runs import healthy_run, step, validated
-from foreign.made_logs import log
+from importers.made_logs import log
 from unisono.cli import unisono
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.questions import QUESTIONS

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from physics.measuring import JOB, MB, process, two
+from cost_model.measuring import JOB, MB, process, two
 from unisono.cost_model.exchange import ring_bytes
 from unisono.cost_model.forecast import forecast
 from unisono.cost_model.probe_results import Measured

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from physics.measuring import JOB, MB, configured, process
+from cost_model.measuring import JOB, MB, configured, process
 from unisono.comm.strategies.build import STRATEGIES
 from unisono.cost_model.forecast import forecast
 from unisono.cost_model.memory import exchange_memory, memory_of

@@ -7,13 +7,12 @@ import pytest
 
 from support.tiny import tiny_settings
 from train.test_resume import link_corpus
-from unisono.check.auto_strategy import Choice, _with, choose, settle
+from unisono.check.auto_strategy import Choice, _with, choose, chosen, settle
 from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.cost_model.exchange import ring_bytes
 from unisono.cost_model.forecast import forecast
 from unisono.cost_model.probe_results import Job, Measured, Process, Sum, Update
-from unisono.train.job import _chose
 
 MB = 1_000_000
 
@@ -79,13 +78,13 @@ def test_what_an_older_version_chose_is_read():
 
 
 def test_what_was_chosen_is_said_in_a_sentence():
-    said = _chose(Choice("diloco", 4, "why", every=7, bucket_mb=4.0), step=0).message
+    said = chosen(Choice("diloco", 4, "why", every=7, bucket_mb=4.0), step=0).message
     assert said == "weights are agreed on by diloco in 4 bits, once in 7 updates: why"
-    said = _chose(Choice("diloco", 4, "why"), step=0).message
+    said = chosen(Choice("diloco", 4, "why"), step=0).message
     assert said == "weights are agreed on by diloco in 4 bits, after every update: why"
-    said = _chose(Choice("compressed", 8, "why", bucket_mb=4.0), step=0).message
+    said = chosen(Choice("compressed", 8, "why", bucket_mb=4.0), step=0).message
     assert said == "gradients are exchanged by compressed in 8 bits, 4 MB at a time: why"
-    assert _chose(Choice("ddp", 32, "why", bucket_mb=2.0), step=0).message == (
+    assert chosen(Choice("ddp", 32, "why", bucket_mb=2.0), step=0).message == (
         "gradients are exchanged by ddp, 2 MB at a time: why"
     )
 
