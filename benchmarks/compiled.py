@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from unisono.batching.settings import Budget
-from unisono.batching.stream import Stream, Work
+from unisono.batching.stream import PreparedUpdate, Stream
 from unisono.corpus.reader import open_corpus
 from unisono.models.output import loss_sums
 from unisono.models.settings import PRESETS, TransformerSettings
@@ -37,7 +37,7 @@ class Trainee:
         Compiling(compiled).prepare(self.model)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, fused=True)
 
-    def train(self, works: Sequence[Work]) -> list[float]:
+    def train(self, works: Sequence[PreparedUpdate]) -> list[float]:
         """Make these updates and return their losses."""
         losses = []
         for seed, work in enumerate(works):
@@ -74,7 +74,7 @@ def main() -> None:
     measure_speed(trainees, works[FIRST:])
 
 
-def measure_start(trainees: dict[str, Trainee], works: Sequence[Work]) -> None:
+def measure_start(trainees: dict[str, Trainee], works: Sequence[PreparedUpdate]) -> None:
     """Print what compiling costs, and how far the losses are apart."""
     seconds, losses = {}, {}
     for name, trainee in trainees.items():
@@ -87,7 +87,7 @@ def measure_start(trainees: dict[str, Trainee], works: Sequence[Work]) -> None:
     print(f"losses of {len(works)} updates: at most {apart:.1e} apart")
 
 
-def measure_speed(trainees: dict[str, Trainee], works: Sequence[Work]) -> None:
+def measure_speed(trainees: dict[str, Trainee], works: Sequence[PreparedUpdate]) -> None:
     """Print the speed of both, and the ratio."""
     rates: dict[str, list[float]] = {name: [] for name in trainees}
     for start in range(0, len(works), UPDATES):

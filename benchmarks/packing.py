@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from unisono.comm.strategies.quantize import Bits, add_unpacked, pack, padded, unpack
+from unisono.comm.strategies.quantize import Bits, add_dequantized, dequantize, padded, quantize
 from unisono.train.process_setup import keep_freed_memory
 
 NUMBERS = padded(6_500_000)  # a bucket of 25 MB
@@ -29,10 +29,10 @@ def nanoseconds(action: Callable[[], object]) -> float:
 def whole_update(gradient: torch.Tensor, wanted: torch.Tensor, bits: Bits) -> None:
     """Do what one process does with its bucket if there are two."""
     torch.add(gradient, gradient, out=wanted)
-    message = pack(wanted, bits)
-    add_unpacked(wanted, message, bits, sign=-1)
-    total = unpack(message, bits)
-    add_unpacked(total, message, bits)
+    message = quantize(wanted, bits)
+    add_dequantized(wanted, message, bits, sign=-1)
+    total = dequantize(message, bits)
+    add_dequantized(total, message, bits)
 
 
 def main() -> None:
@@ -44,9 +44,9 @@ def main() -> None:
     print(f"copy {nanoseconds(lambda: room.copy_(numbers)):.2f}")
     choices: tuple[Bits, ...] = (16, 8, 4)
     for bits in choices:
-        message = pack(numbers, bits)
-        packing = nanoseconds(lambda b=bits: pack(numbers, b))
-        unpacking = nanoseconds(lambda m=message, b=bits: unpack(m, b))
+        message = quantize(numbers, bits)
+        packing = nanoseconds(lambda b=bits: quantize(numbers, b))
+        unpacking = nanoseconds(lambda m=message, b=bits: dequantize(m, b))
         update = nanoseconds(lambda b=bits: whole_update(numbers, room, b))
         print(f"{bits} bits: pack {packing:.2f}, unpack {unpacking:.2f}, update {update:.2f}")
 

@@ -13,34 +13,34 @@ def clock(monkeypatch):
 
 
 def test_a_block_within_another_counts_under_its_own_name_only(clock):
-    watch = Stopwatch()
-    with watch.time("forward"):
+    stopwatch = Stopwatch()
+    with stopwatch.time("forward"):
         clock(1)
-        with watch.time("copy"):
+        with stopwatch.time("copy"):
             clock(2)
-        with watch.time("copy"):
+        with stopwatch.time("copy"):
             clock(4)
         clock(8)
-    with watch.time("backward"):
+    with stopwatch.time("backward"):
         clock(16)
-    assert watch.lap() == (31, {"forward": 9, "copy": 6, "backward": 16})
+    assert stopwatch.lap() == (31, {"forward": 9, "copy": 6, "backward": 16})
 
 
 def test_a_pause_is_in_no_lap_and_what_comes_before_and_after_is(clock):
-    watch = Stopwatch()
+    stopwatch = Stopwatch()
     clock(1)
-    with watch.paused():
+    with stopwatch.paused():
         clock(100)
-    with watch.time("data"):
+    with stopwatch.time("data"):
         clock(2)
-    assert watch.lap() == (3, {"data": 2})
+    assert stopwatch.lap() == (3, {"data": 2})
     clock(5)
-    assert watch.lap() == (5, {})
+    assert stopwatch.lap() == (5, {})
 
 
 def test_the_clock_goes_on_after_an_error(clock):
-    watch = Stopwatch()
-    with pytest.raises(ValueError, match="no"), watch.time("data"):
+    stopwatch = Stopwatch()
+    with pytest.raises(ValueError, match="no"), stopwatch.time("data"):
         clock(3)
         raise ValueError("no")
-    assert watch.lap() == (3, {"data": 3})
+    assert stopwatch.lap() == (3, {"data": 3})

@@ -17,7 +17,7 @@ from diagnosis.texts import data_tables, prepare
 from unisono.config.load import resolve, to_toml
 from unisono.diagnose.report import Report
 from unisono.lab.fan_out import plan_agent
-from unisono.lab.lab import Job, Lab
+from unisono.lab.lab import Lab, LabProcess
 from unisono.lab.plan import LabPlan
 from unisono.launch.plan import Command
 from unisono.records.layout import RunDirectory
@@ -126,7 +126,7 @@ class Stage:
 
     def __init__(self, lab: Lab, run: Path, home: Path) -> None:
         self.lab, self.run, self.home = lab, run, home
-        self.jobs: dict[int, Job] = {}
+        self.jobs: dict[int, LabProcess] = {}
 
     def steps(self) -> int:
         """Return how many updates have been made."""
@@ -143,7 +143,7 @@ class Stage:
         """Return whether any process still trains."""
         return any(job.poll() is None for job in self.jobs.values())
 
-    def start(self, node: int, *words: str) -> Job:
+    def start(self, node: int, *words: str) -> LabProcess:
         """Start a program of `inside` on a node."""
         program = [sys.executable, str(INSIDE / words[0]), *words[1:]]
         return self.lab.start(node, program, stderr=subprocess.DEVNULL)

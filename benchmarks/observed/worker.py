@@ -16,7 +16,7 @@ from unisono.cli import main  # before torch: it says how many threads numpy may
 
 # isort: split
 from unisono.comm.strategies import ddp
-from unisono.live.live_diagnosis import Onlooker
+from unisono.live.live_diagnosis import LiveDiagnosis
 from unisono.records.events import StepTaken
 from unisono.records.recorder import Recorder
 from unisono.stopwatch import Stopwatch
@@ -44,7 +44,7 @@ def look_away() -> None:
     """Take out timers, events of updates, and the search for findings."""
     Stopwatch.time = lambda self, part: nullcontext()  # type: ignore[method-assign,return-value]
     Stopwatch.add = lambda self, part, seconds: None  # type: ignore[method-assign]
-    Onlooker.saw = lambda self, event: []  # type: ignore[method-assign]
+    LiveDiagnosis.saw = lambda self, event: []  # type: ignore[method-assign]
     ddp._send_bucket = lambda sender, bucket: sender.send(bucket)
     Recorder.write = _without_steps(Recorder.write)  # type: ignore[method-assign]
 

@@ -48,7 +48,7 @@ class Constant(Rated, frozen=True, tag="constant"):
         return f"lr = {self.peak:g} · min(1, step / {max(1, self.warmup_steps)})"
 
 
-class Linear(Rated, frozen=True, tag="linear"):
+class LinearDecay(Rated, frozen=True, tag="linear"):
     """Rise linearly to `peak`, then fall linearly to `floor` at `total_steps` and stay."""
 
     total_steps: Steps
@@ -131,12 +131,12 @@ class Transformer(Rated, frozen=True, tag="transformer"):
         )
 
 
-Schedule = Transformer | InverseSqrt | Cosine | Linear | Constant
+Schedule = Transformer | InverseSqrt | Cosine | LinearDecay | Constant
 
 SCHEDULES: dict[str, type[Schedule]] = {
     "transformer": Transformer,
     "inverse_sqrt": InverseSqrt,
     "cosine": Cosine,
-    "linear": Linear,
+    "linear": LinearDecay,
     "constant": Constant,
 }

@@ -11,7 +11,7 @@ from support.tiny import ENGLISH, tiny_settings, write_text
 from train.test_resume import assert_identical, final_state
 from train.test_resume_features import LAST, train
 from train.test_world_size import assert_same
-from unisono.batching.bpe_dropout.dropout import respelling_for
+from unisono.batching.bpe_dropout.dropout import bpe_dropout_for
 from unisono.batching.stream import Stream
 from unisono.bundle.reader import open_bundle
 from unisono.comm.solo import Solo
@@ -25,7 +25,7 @@ from unisono.records.events import Started, StepTaken, Validated
 from unisono.schedules import Constant
 from unisono.text.sentence_pieces import learn_pieces
 from unisono.train.job import run_with
-from unisono.train.step import Parts, Wishes, take_step
+from unisono.train.step import Parts, StepRequests, take_step
 from unisono.translate.settings import Decoding
 from unisono.translate.translator import Translator
 
@@ -71,7 +71,7 @@ def weights_after(comm, home, steps=3):
         seed=5,
         label_smoothing=0.1,
     )
-    respelling = respelling_for(
+    respelling = bpe_dropout_for(
         corpus.tokenizers(), settings.batching, seed=5, max_pieces=settings.corpus.max_pieces
     )
     stream = Stream(
@@ -85,7 +85,7 @@ def weights_after(comm, home, steps=3):
     )
     works = stream.from_position(1, 0)
     for step in range(1, steps + 1):
-        result = take_step(parts, next(works), step, Wishes())
+        result = take_step(parts, next(works), step, StepRequests())
     works.close()
     weights = {name: w.detach().numpy() for name, w in parts.replica.module.named_parameters()}
     return {"loss": np.array(result.loss), "norm": np.array(result.gradient_norm), **weights}

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from support.tiny import tiny_settings
-from unisono.batching.bpe_dropout.dropout import respelling_for
+from unisono.batching.bpe_dropout.dropout import bpe_dropout_for
 from unisono.batching.plan import MicroBatch, StepPlan
 from unisono.batching.settings import Batching
 from unisono.batching.stream import Stream
@@ -32,7 +32,9 @@ def batching(**changes):
 
 def stream(corpus, rank=0, size=1, max_pieces=40, seed=5, **changes):
     settings = batching(**changes)
-    respelling = respelling_for(corpus.tokenizers(), settings, seed=seed, max_pieces=max_pieces)
+    respelling = bpe_dropout_for(
+        corpus.tokenizers(), settings, seed=seed, max_pieces=max_pieces
+    )
     return Stream(corpus.split("train"), settings, seed, rank, size, respelling=respelling)
 
 
@@ -175,7 +177,7 @@ def test_no_micro_batch_outgrows_twice_its_budget(corpus):
 
 def test_nothing_is_made_where_nothing_is_left_out(corpus):
     settings = batching(bpe_dropout=0.0)
-    assert respelling_for(corpus.tokenizers(), settings, seed=1, max_pieces=9) is None
+    assert bpe_dropout_for(corpus.tokenizers(), settings, seed=1, max_pieces=9) is None
 
 
 def test_languages_share_what_they_remember_if_they_share_their_pieces(corpus, tmp_path):

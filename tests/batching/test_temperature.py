@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.batching.plan import Source, draw, plan_epoch, shares, tempered
+from unisono.batching.plan import CorpusSource, draw, plan_epoch, shares, tempered
 from unisono.batching.settings import Budget
 
 BUDGET = Budget(tokens_per_update=800, tokens_per_micro_batch=200)
@@ -17,21 +17,21 @@ def taken_from(sources, epoch=1, seed=3):
 
 
 def test_a_temperature_of_1_changes_nothing():
-    sources = [Source(10), Source(300, 0.5)]
+    sources = [CorpusSource(10), CorpusSource(300, 0.5)]
     assert tempered(sources, 1.0) == sources
 
 
 @pytest.mark.parametrize("temperature", [1.0, 1.5, 2.0, 5.0, 100.0])
 def test_sources_are_taken_in_proportion_to_a_root_of_their_size(temperature):
     sizes = [50, 400, 6000]
-    sources = tempered([Source(size) for size in sizes], temperature)
+    sources = tempered([CorpusSource(size) for size in sizes], temperature)
     roots = np.array(sizes) ** (1 / temperature)
     np.testing.assert_allclose(shares(sources), roots / roots.sum())
     np.testing.assert_allclose(taken_from(sources) / 6450, roots / roots.sum(), atol=1e-3)
 
 
 def test_the_hotter_the_flatter():
-    sources = [Source(100), Source(10_000)]
+    sources = [CorpusSource(100), CorpusSource(10_000)]
     small = [shares(tempered(sources, t))[0] for t in (1, 2, 5, 20, 100)]
     assert small == sorted(small)
     assert small[0] == pytest.approx(0.0099, abs=1e-4)
@@ -39,13 +39,13 @@ def test_the_hotter_the_flatter():
 
 
 def test_a_weight_counts_as_much_as_before():
-    plain = shares(tempered([Source(100), Source(10_000)], 5.0))
-    doubled = shares(tempered([Source(100, 2.0), Source(10_000)], 5.0))
+    plain = shares(tempered([CorpusSource(100), CorpusSource(10_000)], 5.0))
+    doubled = shares(tempered([CorpusSource(100, 2.0), CorpusSource(10_000)], 5.0))
     assert doubled[0] / doubled[1] == pytest.approx(2 * plain[0] / plain[1])
 
 
 SOURCES = st.lists(
-    st.builds(Source, st.integers(0, 2000), st.floats(0.1, 5.0)), min_size=1, max_size=5
+    st.builds(CorpusSource, st.integers(0, 2000), st.floats(0.1, 5.0)), min_size=1, max_size=5
 ).filter(lambda sources: any(source.pairs for source in sources))
 
 
@@ -58,7 +58,7 @@ def test_an_epoch_stays_as_large_as_it_is(sources, temperature, epoch):
 
 
 def test_all_pairs_of_a_large_source_have_their_turn():
-    sources = tempered([Source(20), Source(300)], 3.0)
+    sources = tempered([CorpusSource(20), CorpusSource(300)], 3.0)
     epochs = [draw(sources, seed=1, epoch=epoch) for epoch in range(1, 9)]
     assert set(epochs[0]) < set(range(320))
     assert set(np.concatenate(epochs)) == set(range(320))
@@ -66,7 +66,7 @@ def test_all_pairs_of_a_large_source_have_their_turn():
 
 def planned(temperature, epoch=2, seed=7):
     lengths = np.random.default_rng(1).integers(1, 40, 500).astype(np.int32)
-    sources = tempered([Source(60, 2.0), Source(440)], temperature)
+    sources = tempered([CorpusSource(60, 2.0), CorpusSource(440)], temperature)
     plan = plan_epoch(lengths, lengths[::-1], BUDGET, seed=seed, epoch=epoch, sources=sources)
     return [[batch.indices.tolist() for batch in step.micro_batches] for step in plan]
 

@@ -12,14 +12,14 @@ from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.cost_model.exchange import ring_bytes
 from unisono.cost_model.forecast import forecast
-from unisono.cost_model.probe_results import Job, Measured, Process, Sum, Update
+from unisono.cost_model.probe_results import ProbeResults, Process, Sum, TrainingJob, Update
 
 MB = 1_000_000
 
 
 def found(rate):
     """Two machines that compute 0.4 s an update and exchange 40 MB at `rate`."""
-    job = Job(10 * MB, 4096, 150, updates=100_000, strategy="auto")
+    job = TrainingJob(10 * MB, 4096, 150, updates=100_000, strategy="auto")
     one = Update(0.1, 0.2, 0.1)
     summed = Sum(4 * MB, ring_bytes(MB, 2) / rate, 0.0)
     processes = [
@@ -38,7 +38,7 @@ def found(rate):
         )
         for rank in (0, 1)
     ]
-    return forecast(Measured(job=job, processes=tuple(processes)))
+    return forecast(ProbeResults(job=job, processes=tuple(processes)))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from cost_model.measuring import JOB, MB, process, two
 from unisono.check.page import json_of, page_of
 from unisono.cost_model.forecast import forecast
-from unisono.cost_model.probe_results import Measured, OneWay
+from unisono.cost_model.probe_results import OneWay, ProbeResults
 
 
 def unlimited(**changes):
@@ -41,7 +41,7 @@ def test_each_machine_has_its_own_devices_processes_and_memory():
         process(r, host=h, local_rank=n, device=device, interface="eth0", nominal_mbit=1000)
         for r, ((h, n), device) in enumerate(zip(places, devices, strict=True))
     ]
-    page = page_of(forecast(Measured(job=JOB, processes=tuple(four)))).splitlines()
+    page = page_of(forecast(ProbeResults(job=JOB, processes=tuple(four)))).splitlines()
     assert page[0].startswith("2 machines with up to 3 processes each")
     # 1 GB that was seen, and 4 bytes for each of ten million weights.
     assert page[1].startswith(

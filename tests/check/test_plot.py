@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 import pytest
 
 from unisono.check.plot import plot_of
-from unisono.check.simulate import Job, outlooks
+from unisono.check.simulate import SimulatedJob, outlooks
 from unisono.cost_model.exchange import nominal_link
 from unisono.models.settings import PRESETS, TransformerSettings
 
-JOB = Job(TransformerSettings(**PRESETS["base"]), 32000, 32768, 28, 1e13, 100_000)
+JOB = SimulatedJob(TransformerSettings(**PRESETS["base"]), 32000, 32768, 28, 1e13, 100_000)
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -13,8 +13,8 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from support.tiny import tiny_settings
 from unisono.check.overhead_probe import SPARE_SECONDS
-from unisono.check.probe_run import LATE_SECONDS, rehearse, run_rehearsal
-from unisono.check.probe_updates import NotExchanged, Trial, longest
+from unisono.check.probe_run import LATE_SECONDS, probe, run_probe
+from unisono.check.probe_updates import NoExchange, ProbeUpdates, longest
 from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
@@ -48,13 +48,13 @@ def test_what_training_would_refuse_is_refused_before_anything_is_measured(
 ):
     told = []
     with pytest.raises(ConfigError, match=message):
-        run_rehearsal(tiny_settings(corpus_home, **tables), 0.1, told.append)
+        run_probe(tiny_settings(corpus_home, **tables), 0.1, told.append)
     assert not any("measuring" in text for text in told)
 
 
 def test_rounds_that_take_too_long_are_fewer(corpus_home):
     corpus = open_corpus(corpus_home / "corpus")
-    found = rehearse(Solo(), tiny_settings(corpus_home), corpus, -LATE_SECONDS, whole=False)
+    found = probe(Solo(), tiny_settings(corpus_home), corpus, -LATE_SECONDS, whole=False)
     assert len(found.processes[0].updates) == len(found.processes[0].sums) == 2
 
 
@@ -67,7 +67,7 @@ def measured_by_all(comm, home):
         train={"max_steps": 12, "average": 0.9},
     )
     corpus = open_corpus(Path(settings.corpus.directory))
-    return rehearse(comm, settings, corpus, -LATE_SECONDS, whole=False)
+    return probe(comm, settings, corpus, -LATE_SECONDS, whole=False)
 
 
 @pytest.mark.ranks
@@ -86,10 +86,10 @@ def test_every_process_comes_to_the_same(ranks, corpus_home):
 
 def test_what_has_no_time_is_left_out_and_told(corpus_home):
     corpus, settings = open_corpus(corpus_home / "corpus"), tiny_settings(corpus_home)
-    hasty = rehearse(Solo(), settings, corpus, -SPARE_SECONDS - 1)
+    hasty = probe(Solo(), settings, corpus, -SPARE_SECONDS - 1)
     assert hasty.unmeasured == ("evaluations", "checkpoints", "translations")
     assert len(hasty.processes[0].updates) == 2
-    usual = rehearse(Solo(), settings, corpus, -LATE_SECONDS)
+    usual = probe(Solo(), settings, corpus, -LATE_SECONDS)
     assert usual.unmeasured == ()
     assert min(usual.translation_seconds, usual.checkpoint_seconds) > 0
 
@@ -108,7 +108,7 @@ def test_a_slow_model_is_computed_less_often(corpus_home):
     corpus, settings = open_corpus(corpus_home / "corpus"), tiny_settings(corpus_home)
     slow = slow_forward(seconds=1.0)
     try:
-        found = rehearse(Solo(), settings, corpus, 9 - SPARE_SECONDS)
+        found = probe(Solo(), settings, corpus, 9 - SPARE_SECONDS)
     finally:
         slow.remove()
     # Passes of 1 s: one that shows whether it fits, two rounds, one evaluation.
@@ -121,7 +121,7 @@ def one_is_late(comm, home, late):
     began = time.perf_counter() - (100 if comm.world.rank == late else 0)
     settings = tiny_settings(Path(home))
     corpus = open_corpus(Path(settings.corpus.directory))
-    return rehearse(comm, settings, corpus, 0.1, began=began)
+    return probe(comm, settings, corpus, 0.1, began=began)
 
 
 @pytest.mark.ranks
@@ -152,7 +152,7 @@ def too_little_memory_on_one(comm, home):
         there = psutil.Process().memory_info().vms + 20_000_000
         resource.setrlimit(resource.RLIMIT_AS, (there, before[1]))
     try:
-        rehearse(comm, settings, corpus, -LATE_SECONDS)
+        probe(comm, settings, corpus, -LATE_SECONDS)
     except UnisonoError as error:
         return type(error).__name__, str(error), error.exit_code
     finally:
@@ -188,8 +188,8 @@ def test_gradients_of_a_gpu_are_ready_when_they_have_been_computed(corpus_home):
     settings = tiny_settings(corpus_home, device="cuda", model={"width": 512, "inner": 2048})
     corpus = open_corpus(Path(settings.corpus.directory))
     comm = Solo(World(device="cuda:0"))
-    session, model = build_session(settings, corpus, comm, Signals(), NotExchanged())
-    with closing(Trial(session)) as trial:
+    session, model = build_session(settings, corpus, comm, Signals(), NoExchange())
+    with closing(ProbeUpdates(session)) as trial:
         seen = trial.gradients(model, 3)
     # Kernels are launched long before they end: the last one would seem ready early.
     assert seen[-1].ready > 0.9

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from unisono.check.simulate import Job, outlooks
+from unisono.check.simulate import SimulatedJob, outlooks
 from unisono.cli.simulate import simulate
 from unisono.cost_model.exchange import nominal_link
 from unisono.errors import ConfigError
@@ -54,7 +54,7 @@ def test_the_page_says_the_same():
 
 
 def test_a_fast_link_makes_machines_add_up_and_costs_stay():
-    job = Job(BASE, 32000, 65536, 28, 1e12, 1000, price=1.0)
+    job = SimulatedJob(BASE, 32000, 65536, 28, 1e12, 1000, price=1.0)
     one, four = outlooks(job, [1, 4], 1, nominal_link(100e9))
     assert four.advised.speedup == pytest.approx(4, rel=0.05)
     assert four.advised.bill.money == pytest.approx(one.advised.bill.money, rel=0.05)
@@ -73,7 +73,7 @@ def test_machines_that_fewer_would_do_without_are_warned_of():
 
 
 def test_where_no_exchange_makes_more_machines_faster_fewer_are_advised():
-    job = Job(BASE, 32000, 4096, 28, 1e13, 100_000, 0.0, 4000, 2000)
+    job = SimulatedJob(BASE, 32000, 4096, 28, 1e13, 100_000, 0.0, 4000, 2000)
     by_count = {one.nodes: one for one in outlooks(job, [64, 4, 8], 1, nominal_link(300e6))}
     assert by_count[8].advised.speedup < by_count[4].advised.speedup
     assert [by_count[count].fewer for count in (1, 4, 8, 64)] == [0, 0, 4, 4]
@@ -97,7 +97,7 @@ def test_so_many_machines_are_never_more_than_so_many_times_as_fast(precision, l
 
 
 def test_the_optimizer_takes_every_device_as_long():
-    job = Job(BASE, 32000, 32768, 28, 1e13, 1000)
+    job = SimulatedJob(BASE, 32000, 32768, 28, 1e13, 1000)
     one, many = job.work(1), job.work(16)
     assert many.forward == pytest.approx(one.forward / 16)
     assert many.optimizer == one.optimizer > 0

@@ -13,7 +13,7 @@ from unisono.cli import unisono
 from unisono.cli.corpora import _next
 from unisono.cli.pages.dataset import draw
 from unisono.config.load import load_settings
-from unisono.datasets.assemble import Step
+from unisono.datasets.assemble import AssemblyStep
 from unisono.datasets.catalogue import catalogue
 from unisono.datasets.fetch import Received
 from unisono.errors import DataError
@@ -125,7 +125,7 @@ def test_the_page_of_one_corpus():
 def test_what_needs_no_download_is_not_called_fetched(capsys):
     def work():
         yield Received("here.gz", 7, 7)
-        yield Step("unpacking", "here.gz", 7, 7)
+        yield AssemblyStep("unpacking", "here.gz", 7, 7)
         yield Received("new.gz", 0, 2_000)
         yield Received("new.gz", 2_000, 2_000)
         return "done"

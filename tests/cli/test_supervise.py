@@ -8,7 +8,12 @@ import sys
 import pytest
 
 from unisono.cli.launching import supervise
-from unisono.cli.launching.supervise import Patience, Supervisor, step_reached, take_options
+from unisono.cli.launching.supervise import (
+    RestartPolicy,
+    Supervisor,
+    step_reached,
+    take_options,
+)
 
 
 def a_run(path, step):
@@ -24,7 +29,7 @@ def test_the_step_of_the_last_checkpoint_is_what_was_reached(tmp_path):
 
 
 def test_patience_ends_without_progress_and_is_renewed_by_it():
-    patience = Patience(2, reached=10)
+    patience = RestartPolicy(2, reached=10)
     patience = patience.after(10, seconds=5)
     assert not patience.is_over
     patience = patience.after(20, seconds=5)
@@ -37,13 +42,13 @@ def test_patience_ends_without_progress_and_is_renewed_by_it():
 
 
 def test_where_the_run_cannot_be_seen_an_hour_of_work_is_progress():
-    patience = Patience(1, reached=-1)
+    patience = RestartPolicy(1, reached=-1)
     assert not patience.after(-1, seconds=3600).is_over
     assert patience.after(-1, seconds=3).is_over
 
 
 def test_waits_grow_up_to_a_minute():
-    assert Patience(99, fruitless=30).wait_seconds == 60.0
+    assert RestartPolicy(99, fruitless=30).wait_seconds == 60.0
 
 
 def test_its_options_come_first_and_the_rest_is_for_torchrun(tmp_path):

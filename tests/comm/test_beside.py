@@ -6,11 +6,11 @@ import threading
 import pytest
 import torch
 
-from unisono.comm.strategies.packed_gather import Beside
+from unisono.comm.strategies.packed_gather import CommThread
 
 
 def test_jobs_are_done_in_their_order_and_each_gives_its_result():
-    beside, order = Beside("cpu"), []
+    beside, order = CommThread("cpu"), []
 
     def job(number):
         order.append(number)
@@ -22,7 +22,7 @@ def test_jobs_are_done_in_their_order_and_each_gives_its_result():
 
 
 def test_whoever_waits_for_a_job_that_failed_is_told_and_the_next_one_is_done():
-    beside = Beside("cpu")
+    beside = CommThread("cpu")
 
     def fail():
         raise RuntimeError("connection closed by peer")
@@ -37,7 +37,7 @@ def test_the_thread_ends_with_its_owner_and_keeps_nothing():
     def threads():
         return [one for one in threading.enumerate() if one.name == "exchange"]
 
-    before, beside = threads(), Beside("cpu")
+    before, beside = threads(), CommThread("cpu")
     [mine] = set(threads()) - set(before)
     beside.do(lambda: torch.ones(1)).wait()
     del beside

@@ -18,14 +18,14 @@ from support.exchanges import (
     loss_of,
     new_model,
 )
-from unisono.comm.protocol import Kept
+from unisono.comm.protocol import StrategyTensors
 from unisono.comm.solo import Solo
 from unisono.comm.strategies.compressed import Compressed, PackedSum, trained_weights
 from unisono.comm.strategies.ddp import DdpReplica, already
-from unisono.comm.strategies.packed_gather import sum_of_rows
-from unisono.comm.strategies.quantize import pack
+from unisono.comm.strategies.packed_gather import sum_gathered
+from unisono.comm.strategies.quantize import quantize
 from unisono.comm.strategies.strategy_state import collect, deal
-from unisono.comm.strategies.subgroups import Lines
+from unisono.comm.strategies.subgroups import Subgroups
 from unisono.comm.waiting import how_contact_was_lost
 from unisono.cost_model.probe_results import Gradient
 from unisono.cost_model.step import filled
@@ -95,7 +95,7 @@ def exchange_with_nobody(comm):
     group = dist.new_group(timeout=timedelta(seconds=1))
     if comm.world.leads:
         model, size = new_model(), comm.world.size
-        lines = Lines(size, size, 1, 0, leads=True, between=group)
+        lines = Subgroups(size, size, 1, 0, leads=True, between=group)
         packed = PackedSum(trained_weights(model), lines, 8, "cpu")
         replica = DdpReplica(model, comm, 25.0, packed.send, packed)
         with pytest.raises(RuntimeError) as caught:
@@ -151,7 +151,7 @@ def carry_over(comm, bits):
     expected, same = exchange(one, rank, 3), exchange(left, rank, 3)
     assert torch.equal(expected, same)
     assert torch.equal(left_over(one), left_over(left))
-    one.memory.load(Kept())
+    one.memory.load(StrategyTensors())
     assert not left_over(one).any()
     return sorted(found)
 
@@ -189,15 +189,15 @@ def test_one_process_gets_all():
 
 
 def test_rows_are_added_in_their_order():
-    rows = [pack(torch.full((256,), value), 32) for value in (1e8, -1e8, 1.0)]
-    assert float(sum_of_rows(rows, 32)[0]) == 1.0
-    assert float(sum_of_rows([rows[0], rows[2], rows[1]], 32)[0]) == 0.0
+    rows = [quantize(torch.full((256,), value), 32) for value in (1e8, -1e8, 1.0)]
+    assert float(sum_gathered(rows, 32)[0]) == 1.0
+    assert float(sum_gathered([rows[0], rows[2], rows[1]], 32)[0]) == 0.0
 
 
 def attach_use_and_drop(comm):
-    replica, watch = Compressed(8).attach(new_model(), comm), Stopwatch()
-    replica.gradients([batch_of(0, 1)] * 2, loss_of, watch)
-    _, parts = watch.lap()
+    replica, stopwatch = Compressed(8).attach(new_model(), comm), Stopwatch()
+    replica.gradients([batch_of(0, 1)] * 2, loss_of, stopwatch)
+    _, parts = stopwatch.lap()
     gone = weakref.ref(replica._wrapped)
     del replica
     return sorted(parts), min(parts.values()) >= 0, gone() is None

@@ -11,11 +11,11 @@ from unisono.stopwatch import Stopwatch
 def attach_use_and_drop(comm):
     model = torch.nn.Linear(3, 2)
     replica = Ddp().attach(model, comm)
-    watch = Stopwatch()
+    stopwatch = Stopwatch()
     batch = torch.ones(4, 3)
-    replica.gradients([batch, batch], lambda net, x: net(x).sum(), watch)
+    replica.gradients([batch, batch], lambda net, x: net(x).sum(), stopwatch)
     gradient = model.bias.grad.tolist()
-    _, parts = watch.lap()
+    _, parts = stopwatch.lap()
     gone = weakref.ref(replica._wrapped)
     del replica, model
     return gradient, sorted(parts), min(parts.values()) >= 0, gone() is None

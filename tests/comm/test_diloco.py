@@ -19,14 +19,14 @@ def row_of(model):
 
 def update(replica, rank, step, rate=RATE):
     """Make one update of plain SGD."""
-    model, watch = replica.module, Stopwatch()
+    model, stopwatch = replica.module, Stopwatch()
     model.zero_grad()
     replica.memory.begin(step, 1.0)
-    loss = replica.gradients([batch_of(rank, step)], loss_of, watch)
+    loss = replica.gradients([batch_of(rank, step)], loss_of, stopwatch)
     with torch.no_grad():
         for weight in model.parameters():
             weight -= rate * weight.grad
-    replica.memory.settle(step, watch, moved=True)
+    replica.memory.settle(step, stopwatch, moved=True)
     if replica.memory.is_last_apart(step):
         replica.memory.agree([])
     return float(loss.detach())

@@ -18,16 +18,16 @@ from test_diloco import (
 from support.exchanges import SMALL_BUCKETS, batch_of, exchange, left_over, loss_of, new_model
 from unisono.comm.group import Group
 from unisono.comm.strategies.compressed import Compressed
-from unisono.comm.strategies.quantize import pack, padded, unpack
+from unisono.comm.strategies.quantize import dequantize, padded, quantize
 from unisono.comm.strategies.strategy_state import collect, deal
-from unisono.comm.strategies.subgroups import lines_of
+from unisono.comm.strategies.subgroups import make_subgroups
 from unisono.errors import RunError
 
 pytestmark = pytest.mark.ranks
 
 
 def places(comm):
-    lines = lines_of(comm, 60.0)
+    lines = make_subgroups(comm, 60.0)
     total = lines.sum(torch.tensor([10.0**comm.world.rank]))
     return lines.parties, lines.members, lines.first, lines.leads, float(total)
 
@@ -75,7 +75,7 @@ def test_each_machine_packs_its_sum_once(two_by_two):
     for machine in ((0, 1), (2, 3)):
         row = row_of_gradients(machine)
         filled = torch.nn.functional.pad(row, (0, padded(row.numel()) - row.numel()))
-        total = total + unpack(pack(filled, 4), 4)[: row.numel()]
+        total = total + dequantize(quantize(filled, 4), 4)[: row.numel()]
     found = two_by_two.run(first_exchange)
     for gradient, _ in found:
         torch.testing.assert_close(torch.tensor(gradient), total, rtol=1e-5, atol=1e-5)

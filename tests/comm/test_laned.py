@@ -10,7 +10,7 @@ from torch import nn
 from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
 from unisono.comm.strategies.all_reduce import SummedReplica
-from unisono.comm.strategies.threaded_replica import LanedReplica, replica_alone, twin_of
+from unisono.comm.strategies.threaded_replica import ThreadedReplica, replica_alone, twin_of
 from unisono.models.dropout import Dropout, start_numbers
 from unisono.stopwatch import Stopwatch
 from unisono.thread_lanes import Lanes, in_lane
@@ -53,7 +53,7 @@ def gradients(replica, batches):
 def test_lanes_find_the_gradient_that_one_thread_finds(lanes, count):
     model, batches = model_and_batches(count)
     loss, expected = gradients(SummedReplica(model, Solo()), batches)
-    found_loss, found = gradients(LanedReplica(model, lanes), batches)
+    found_loss, found = gradients(ThreadedReplica(model, lanes), batches)
     assert found_loss == pytest.approx(float(loss))
     assert found["unused"] is None is expected.pop("unused")
     for name, gradient in expected.items():
@@ -62,7 +62,7 @@ def test_lanes_find_the_gradient_that_one_thread_finds(lanes, count):
 
 def test_the_same_bits_every_time():
     model, batches = model_and_batches(7)
-    replica = LanedReplica(model, 3)
+    replica = ThreadedReplica(model, 3)
     first = gradients(replica, batches)
     for _ in range(20):
         loss, again = gradients(replica, batches)
@@ -80,7 +80,7 @@ def test_twins_share_weights_and_what_ties_them_but_no_gradients():
 
 def test_weights_that_were_exchanged_are_those_the_lanes_use():
     model, batches = model_and_batches(4)
-    replica = LanedReplica(model, 2)
+    replica = ThreadedReplica(model, 2)
     gradients(replica, batches)
     with torch.no_grad():
         for weight in model.parameters():
@@ -92,9 +92,9 @@ def test_weights_that_were_exchanged_are_those_the_lanes_use():
 
 def test_threads_are_as_before_and_time_is_told():
     model, batches = model_and_batches(4)
-    before, watch = torch.get_num_threads(), Stopwatch()
-    LanedReplica(model, 2).gradients(batches, loss_of, watch)
-    _, parts = watch.lap()
+    before, stopwatch = torch.get_num_threads(), Stopwatch()
+    ThreadedReplica(model, 2).gradients(batches, loss_of, stopwatch)
+    _, parts = stopwatch.lap()
     assert torch.get_num_threads() == before
     assert parts["forward"] > 0
     assert parts["backward"] > 0
@@ -121,7 +121,7 @@ def test_a_failure_in_any_lane_is_the_callers_after_all_have_ended(lane):
 def test_nothing_is_left_of_lanes_that_nobody_uses():
     before = threading.active_count()
     model, batches = model_and_batches(4)
-    gradients(LanedReplica(model, 3), batches)
+    gradients(ThreadedReplica(model, 3), batches)
     gc.collect()
     for thread in threading.enumerate():
         if thread.name.startswith("lane"):
@@ -136,7 +136,7 @@ def test_one_thread_or_a_gpu_has_no_lanes():
         torch.set_num_threads(1)
         assert isinstance(replica_alone(model, Solo()), SummedReplica)
         torch.set_num_threads(2)
-        assert isinstance(replica_alone(model, Solo()), LanedReplica)
+        assert isinstance(replica_alone(model, Solo()), ThreadedReplica)
         on_gpu = Solo(World(device="cuda:0"))
         assert isinstance(replica_alone(model, on_gpu), SummedReplica)
     finally:

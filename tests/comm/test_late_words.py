@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from unisono.comm.strategies.compressed import Compressed
-from unisono.comm.strategies.delayed_embedding_grad import late_words_of
+from unisono.comm.strategies.delayed_embedding_grad import delayed_embedding_grad_of
 from unisono.comm.strategies.strategy_state import collect, deal
 from unisono.models.output import loss_sums
 from unisono.models.settings import TransformerSettings
@@ -96,7 +96,7 @@ def first_sent(comm):
     rank, size = comm.world.rank, comm.world.size
     replica = Compressed(16, 25.0).attach(new_model(), comm)
     found, model = exchange(replica, rank, 1), new_model()
-    words = late_words_of(model)
+    words = delayed_embedding_grad_of(model)
     for batch in [b for rank in range(size) for b in batches_of(rank, 1)]:
         with words.apart():
             loss_of(model, batch).backward()
@@ -143,6 +143,6 @@ def test_what_is_late_is_in_the_checkpoint(ranks):
 
 
 def test_words_with_matrices_of_their_own_are_never_late():
-    assert late_words_of(torch.nn.Linear(2, 2)) is None
+    assert delayed_embedding_grad_of(torch.nn.Linear(2, 2)) is None
     untied = msgspec.structs.replace(SETTINGS, tied_embeddings=False)
-    assert late_words_of(new_model(untied)) is None
+    assert delayed_embedding_grad_of(new_model(untied)) is None

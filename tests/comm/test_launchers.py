@@ -10,10 +10,10 @@ import pytest
 from support.slurm import Slurm, missing
 from support.tiny import tiny_settings, write_text
 from unisono.config.load import to_toml
-from unisono.lab.fan_out import Everywhere, plan_agent
+from unisono.lab.fan_out import LabFanOut, plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
-from unisono.launch.fan_out import Line
+from unisono.launch.fan_out import OutputLine
 from unisono.prepare.build import prepare_corpus
 from unisono.records.view import read_run
 
@@ -112,8 +112,8 @@ def test_a_node_with_something_else_is_named_with_the_difference(what, corpus_ho
         else:
             mount(lab, other_corpus(tmp_path / "other"), corpus_home / "corpus")
         agents = [(node, plan_agent(plan, node, ["train", str(config)])) for node in (0, 1)]
-        running = Everywhere(lab, agents)
-        said = [event.text for event in running.events() if isinstance(event, Line)]
+        running = LabFanOut(lab, agents)
+        said = [event.text for event in running.events() if isinstance(event, OutputLine)]
     assert running.exit_code == 4, said
     wanted = {
         "config": "on the setting train.max_steps: process 0 on node0 has 2, "

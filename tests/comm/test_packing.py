@@ -10,11 +10,11 @@ from unisono.comm.strategies.quantize import (
     BLOCKS_AT_ONCE,
     FACTOR_BYTES,
     SMALLEST,
-    add_unpacked,
-    pack,
+    add_dequantized,
+    dequantize,
     packed_bytes,
     padded,
-    unpack,
+    quantize,
 )
 from unisono.cost_model import exchange
 
@@ -26,7 +26,7 @@ FACTOR_OFF = 1 + 2**-8  # a factor is rounded itself
 def there_and_back(values, bits):
     filled = torch.zeros(padded(values.numel()))
     filled[: values.numel()] = values
-    return unpack(pack(filled, bits), bits)[: values.numel()]
+    return dequantize(quantize(filled, bits), bits)[: values.numel()]
 
 
 def random_numbers(count, seed=0):
@@ -52,19 +52,19 @@ def test_every_number_comes_back_within_half_a_step_of_its_block(bits, count):
 @pytest.mark.parametrize("bits", COARSEST)
 @pytest.mark.parametrize("blocks", [1, BLOCKS_AT_ONCE + 1])
 def test_what_is_added_and_taken_off_is_what_is_unpacked(bits, blocks):
-    message = pack(random_numbers(blocks * BLOCK), bits)
+    message = quantize(random_numbers(blocks * BLOCK), bits)
     start = random_numbers(blocks * BLOCK, seed=1)
     total = start.clone()
-    add_unpacked(total, message, bits)
-    assert torch.equal(total, start + unpack(message, bits))
+    add_dequantized(total, message, bits)
+    assert torch.equal(total, start + dequantize(message, bits))
     total = start.clone()
-    add_unpacked(total, message, bits, sign=-1)
-    assert torch.equal(total, start - unpack(message, bits))
+    add_dequantized(total, message, bits, sign=-1)
+    assert torch.equal(total, start - dequantize(message, bits))
 
 
 @pytest.mark.parametrize("bits", COARSEST)
 def test_a_message_has_the_length_that_physics_reckons_with(bits):
-    message = pack(random_numbers(512), bits)
+    message = quantize(random_numbers(512), bits)
     assert message.dtype == torch.uint8
     assert message.numel() == packed_bytes(512, bits) == exchange.packed_bytes(512, bits)
     assert packed_bytes(513, bits) == packed_bytes(576, bits)

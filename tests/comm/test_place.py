@@ -2,7 +2,7 @@
 
 import pytest
 
-from unisono.comm.bootstrap.launcher_env import Place, meeting_point, place_from
+from unisono.comm.bootstrap.launcher_env import LauncherEnv, launcher_env_from, meeting_point
 from unisono.errors import ConfigError
 
 TORCHRUN = {
@@ -53,21 +53,21 @@ def numbers(place):
     ],
 )
 def test_each_launcher_is_understood(variables, launcher, wanted):
-    place = place_from(variables)
+    place = launcher_env_from(variables)
     assert place.launcher == launcher
     assert numbers(place) == wanted
 
 
 def test_the_innermost_launcher_counts():
     inside_srun = {**SLURM, **TORCHRUN, "TORCHELASTIC_RUN_ID": "7"}
-    assert place_from(inside_srun).launcher == "torchrun"
-    assert place_from({**SLURM, **OPEN_MPI}).launcher == "Open MPI"
+    assert launcher_env_from(inside_srun).launcher == "torchrun"
+    assert launcher_env_from({**SLURM, **OPEN_MPI}).launcher == "Open MPI"
 
 
 def test_a_shell_in_a_slurm_job_is_no_process_of_srun():
     shell = {name: value for name, value in SLURM.items() if name != "SLURM_STEP_ID"}
-    assert place_from(shell) == Place()
-    assert place_from({**shell, "SLURM_STEP_ID": "batch"}) == Place()
+    assert launcher_env_from(shell) == LauncherEnv()
+    assert launcher_env_from({**shell, "SLURM_STEP_ID": "batch"}) == LauncherEnv()
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_a_shell_in_a_slurm_job_is_no_process_of_srun():
 )
 def test_a_contradiction_shows_both(changed, shown):
     with pytest.raises(ConfigError) as error:
-        place_from({**SLURM, **changed})
+        launcher_env_from({**SLURM, **changed})
     assert all(part in str(error.value) for part in shown)
 
 
 def test_agreement_is_no_contradiction():
-    assert place_from({**SLURM, "RANK": "4", "WORLD_SIZE": "5"}).launcher == "Slurm"
+    assert launcher_env_from({**SLURM, "RANK": "4", "WORLD_SIZE": "5"}).launcher == "Slurm"
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,14 @@ def test_agreement_is_no_contradiction():
 )
 def test_halves_and_impossible_places_are_errors(variables, said):
     with pytest.raises(ConfigError, match=said):
-        place_from(variables)
+        launcher_env_from(variables)
 
 
 def test_ranks_of_machines_are_not_taken_for_ranks_of_processes():
     with pytest.raises(ConfigError) as error:
-        place_from({"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"})
+        launcher_env_from(
+            {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
+        )
     assert "PyTorchJob" in error.value.fix
     assert '--node-rank "$RANK"' in error.value.fix
 
@@ -114,25 +116,29 @@ def nobody(hosts):
 
 
 def test_processes_meet_where_the_launcher_says():
-    assert meeting_point(place_from(TORCHRUN), nobody) == ("10.0.0.1", 29500)
+    assert meeting_point(launcher_env_from(TORCHRUN), nobody) == ("10.0.0.1", 29500)
 
 
 def test_processes_of_one_machine_meet_on_its_loopback():
-    address, port = meeting_point(place_from(OPEN_MPI), nobody)
+    address, port = meeting_point(launcher_env_from(OPEN_MPI), nobody)
     assert address == "127.0.0.1"
-    other = meeting_point(place_from({**OPEN_MPI, "PMIX_NAMESPACE": "2134835202"}), nobody)
+    other = meeting_point(
+        launcher_env_from({**OPEN_MPI, "PMIX_NAMESPACE": "2134835202"}), nobody
+    )
     assert 20_000 <= port < 32_000
     assert other[1] != port
 
 
 def test_processes_of_slurm_meet_on_the_first_host():
     asked = []
-    address, _ = meeting_point(place_from(SLURM), lambda hosts: asked.append(hosts) or "n1")
+    address, _ = meeting_point(
+        launcher_env_from(SLURM), lambda hosts: asked.append(hosts) or "n1"
+    )
     assert (address, asked) == ("n1", ["n[1-3]"])
 
 
 def test_an_address_nobody_knows_is_an_error():
     spread = {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "4"}
     with pytest.raises(ConfigError, match="Open MPI does not say where process 0 is"):
-        meeting_point(place_from(spread), nobody)
-    assert meeting_point(place_from({**spread, "MASTER_ADDR": "h"}), nobody)[0] == "h"
+        meeting_point(launcher_env_from(spread), nobody)
+    assert meeting_point(launcher_env_from({**spread, "MASTER_ADDR": "h"}), nobody)[0] == "h"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from unisono.comm.bootstrap.clocks import Clock
-from unisono.comm.bootstrap.roll_call import Findings, Seat, Verdict, judge
+from unisono.comm.bootstrap.clocks import ClockOffset
+from unisono.comm.bootstrap.roll_call import Findings, RollCallVerdict, Seat, judge
 
 SEATS = {rank: Seat(f"node{rank}", 7, f"10.0.0.{rank + 1}") for rank in range(3)}
 
@@ -13,8 +13,8 @@ def verdict_on(**findings):
 
 
 def test_nothing_to_say_about_processes_that_fit():
-    late = Findings(clock=Clock(ahead=0.9, give_or_take=0.1))
-    assert verdict_on(of_1=late) == Verdict()
+    late = Findings(clock=ClockOffset(ahead=0.9, give_or_take=0.1))
+    assert verdict_on(of_1=late) == RollCallVerdict()
 
 
 def test_who_cannot_reach_whom():
@@ -37,7 +37,7 @@ def test_who_cannot_reach_whom():
     ],
 )
 def test_clocks(ahead, give_or_take, warned, wrong):
-    verdict = verdict_on(of_1=Findings(clock=Clock(ahead, give_or_take)))
+    verdict = verdict_on(of_1=Findings(clock=ClockOffset(ahead, give_or_take)))
     assert (bool(verdict.warnings), bool(verdict.trouble)) == (warned, wrong)
     for said in (*verdict.warnings, *filter(None, [verdict.trouble])):
         way = "ahead of" if ahead > 0 else "behind"

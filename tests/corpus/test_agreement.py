@@ -1,14 +1,14 @@
 import msgspec
 
 from unisono.config.settings import CorpusSettings
-from unisono.corpus.manifest import Manifest
+from unisono.corpus.manifest import CorpusManifest
 from unisono.corpus.reader import differences, recorded_settings
 
 LANGUAGES = ("en", "de")
 
 
 def manifest(settings, **changes):
-    made = Manifest(
+    made = CorpusManifest(
         source_language="en",
         target_language="de",
         vocabulary=5,

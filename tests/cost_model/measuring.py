@@ -4,10 +4,10 @@ import msgspec
 
 from unisono.cost_model.exchange import ring_bytes
 from unisono.cost_model.forecast import forecast
-from unisono.cost_model.probe_results import Job, Measured, Process, Sum, Update
+from unisono.cost_model.probe_results import ProbeResults, Process, Sum, TrainingJob, Update
 
 MB = 1_000_000
-JOB = Job(
+JOB = TrainingJob(
     parameters=10 * MB,
     tokens_per_update=4096,
     sentences_per_update=150,
@@ -39,7 +39,7 @@ def process(rank, *, seconds=0.4, rate=100 * MB, rounds=5, busy=0.0, **changes):
 
 
 def two(**changes):
-    return Measured(job=JOB, processes=(process(0, **changes), process(1, **changes)))
+    return ProbeResults(job=JOB, processes=(process(0, **changes), process(1, **changes)))
 
 
 def configured(strategy, bits=8, **changes):

@@ -6,7 +6,7 @@ import pytest
 from cost_model.measuring import JOB, MB, process, two
 from unisono.cost_model.exchange import ring_bytes
 from unisono.cost_model.forecast import forecast
-from unisono.cost_model.probe_results import Measured
+from unisono.cost_model.probe_results import ProbeResults
 
 
 def test_machines_that_went_apart_meet_before_each_evaluation_and_checkpoint():
@@ -131,5 +131,5 @@ def test_powersgd_is_judged_by_what_it_sends_and_not_as_ddp():
 def test_what_spares_nothing_on_one_machine_is_said_not_to_be_judged():
     pair = (process(0), process(1, local_rank=1, host="node0"))
     job = msgspec.structs.replace(JOB, strategy="powersgd", narrow_numbers=MB)
-    [note] = forecast(Measured(job=job, processes=pair)).notes
+    [note] = forecast(ProbeResults(job=job, processes=pair)).notes
     assert '"powersgd" was not judged' in note

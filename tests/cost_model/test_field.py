@@ -8,8 +8,8 @@ import pytest
 from unisono.cost_model.cluster import Cluster, exact_exchange, step_on
 from unisono.cost_model.devices import device_called
 from unisono.cost_model.exchange import Link, flat_ring, nominal_link
-from unisono.cost_model.run_cost import bill_for, why_not
-from unisono.cost_model.step import Work
+from unisono.cost_model.run_cost import price_of, why_not
+from unisono.cost_model.step import ComputeTimes
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.models.size import parameter_count, training_flops
 
@@ -18,7 +18,7 @@ SENTENCES = 256  # a GPU
 # OpenSeq2Seq's own curve: one box with 4 GPUs took 0.613 s and was 3.73 times as fast as one
 # GPU, two GPUs 1.93 times (FIELD.md). So this long one GPU takes without any exchange:
 ONE_GPU = 0.613 * 3.73 / 4
-WORK = Work(forward=ONE_GPU / 3, backward=ONE_GPU * 2 / 3)
+WORK = ComputeTimes(forward=ONE_GPU / 3, backward=ONE_GPU * 2 / 3)
 
 # What OpenSeq2Seq computed: sentences of 30 pieces in the mean, cut at 56, as they come in the
 # shuffled corpus. Of 256 some are always that long, and all are padded to it.
@@ -103,7 +103,7 @@ def check_one_box(precision, gpus, parameters, seconds):
     flops = training_flops(BASE, VOCABULARY, SENTENCES, POSITIONS, POSITIONS)
     computing = flops / device_called("V100").rate(precision)
     cluster = Cluster(1, gpus, Link(1.0))
-    work = Work(forward=computing / 3, backward=computing * 2 / 3)
+    work = ComputeTimes(forward=computing / 3, backward=computing * 2 / 3)
     step = step_on(cluster, work, exact_exchange(parameters, cluster), parameters)
     assert step.seconds == pytest.approx(seconds, rel=0.15)
 
@@ -133,7 +133,7 @@ def test_one_node_alone_would_have_been_faster(runs, name):
         step = step_on(machines, WORK, exchange, parameters_of(row))
         at_once = SENTENCES * machines.ranks
         bills.append(
-            bill_for(step, nodes=machines.nodes, sentences_per_step=at_once, sentences=4.5e6)
+            price_of(step, nodes=machines.nodes, sentences_per_step=at_once, sentences=4.5e6)
         )
     many, one = (bill.sentences_per_second for bill in bills)
     assert "slower than one" in why_not(bills[0].nodes, many / one, bills[0].step.waiting)

@@ -7,7 +7,14 @@ from cost_model.measuring import JOB, MB, configured, process, two
 from unisono.cost_model.cluster import MOST_LOCAL_STEPS
 from unisono.cost_model.exchange import ring_bytes
 from unisono.cost_model.forecast import forecast
-from unisono.cost_model.probe_results import Gradient, Measured, OneWay, Packing, Sum, Update
+from unisono.cost_model.probe_results import (
+    Gradient,
+    OneWay,
+    Packing,
+    ProbeResults,
+    Sum,
+    Update,
+)
 from unisono.cost_model.probe_rounds import rounds_of
 
 
@@ -90,7 +97,7 @@ def test_what_is_waited_for_anyway_costs_the_processor_nothing_more():
 
 
 def test_the_slowest_process_decides_and_is_named():
-    measured = Measured(job=JOB, processes=(process(0), process(1, seconds=0.6)))
+    measured = ProbeResults(job=JOB, processes=(process(0), process(1, seconds=0.6)))
     found = forecast(measured)
     assert found.work.seconds == pytest.approx(0.6)
     [note] = found.notes[:1]
@@ -101,7 +108,7 @@ def test_the_fastest_machine_is_what_one_alone_is_measured_by():
     # Shares of 1 and 3 s: together 3 s, though the fast one does both in 2 s.
     quick, slow = (Update(t / 3, t * 2 / 3, 0.0) for t in (1.0, 3.0))
     processes = [process(r, updates=(u,) * 5) for r, u in enumerate((slow, quick))]
-    found = forecast(Measured(job=JOB, processes=tuple(processes)))
+    found = forecast(ProbeResults(job=JOB, processes=tuple(processes)))
     assert (found.alone.hosts, found.alone.step.seconds) == (("node1",), pytest.approx(2.0))
     assert found.chosen.step.computing == pytest.approx(3.0)
     assert "slower than one" in found.stop
@@ -113,7 +120,7 @@ def many(count, *, slow=(), **changes):
     times = [0.8 if rank in slow else 0.4 for rank in range(count)]
     processes = [process(rank, seconds=t, **changes) for rank, t in enumerate(times)]
     job = msgspec.structs.replace(JOB, bucket_mb=1.0)
-    return Measured(job=job, processes=tuple(processes))
+    return ProbeResults(job=job, processes=tuple(processes))
 
 
 def test_fewer_machines_than_all_may_be_the_fastest():
@@ -141,7 +148,7 @@ def test_a_slow_machine_among_three_had_better_stay_out():
 def test_machines_with_unequal_numbers_of_processes_have_unequal_shares():
     places = [("big", 0), ("big", 1), ("big", 2), ("small", 0)]
     four = [process(r, host=h, local_rank=n) for r, (h, n) in enumerate(places)]
-    found = forecast(Measured(job=JOB, processes=tuple(four)))
+    found = forecast(ProbeResults(job=JOB, processes=tuple(four)))
     assert (found.measured.machines, found.measured.workers) == (2, 3)
     # Three processes have 4/3 of their shares each; the one of `small` would have four.
     assert found.alone.hosts == ("big",)
@@ -156,7 +163,7 @@ def test_a_slow_process_among_those_of_a_machine_is_named():
         process(r, host=h, local_rank=n, seconds=0.6 if r == 3 else 0.4)
         for r, (h, n) in enumerate(places)
     ]
-    notes = " | ".join(forecast(Measured(job=JOB, processes=tuple(four))).notes)
+    notes = " | ".join(forecast(ProbeResults(job=JOB, processes=tuple(four))).notes)
     assert "b takes 1.50 times as long for its share as a" in notes
     assert "rank 3 takes 1.50 times as long as the fastest process of b" in notes
     assert "rank 2" not in notes
@@ -181,7 +188,7 @@ def test_hours_and_money_count_evaluations_and_checkpoints():
 
 
 def test_directions_burst_credit_and_memory_are_told():
-    measured = Measured(
+    measured = ProbeResults(
         job=JOB,
         processes=(process(0, peak_bytes=95 * 10**8), process(1)),
         pairs=(OneWay(0, 1, 12 * MB), OneWay(1, 0, 1.2 * MB)),
@@ -194,7 +201,7 @@ def test_directions_burst_credit_and_memory_are_told():
 
 
 def test_a_healthy_pair_is_told_nothing():
-    measured = Measured(
+    measured = ProbeResults(
         job=JOB,
         processes=(process(0, rate=10_000 * MB), process(1, rate=10_000 * MB)),
         pairs=(OneWay(0, 1, 12 * MB), OneWay(1, 0, 11 * MB)),
@@ -205,7 +212,7 @@ def test_a_healthy_pair_is_told_nothing():
 
 def test_processes_of_one_machine_share_its_inside():
     pair = (process(0), process(1, local_rank=1, host="node0"))
-    found = forecast(Measured(job=JOB, processes=pair))
+    found = forecast(ProbeResults(job=JOB, processes=pair))
     assert (found.measured.machines, found.measured.workers) == (1, 2)
     assert [way.exchange.name for way in found.ways] == ["ddp"]
     assert found.chosen.step.seconds == found.alone.step.seconds
@@ -215,7 +222,7 @@ def test_processes_of_one_machine_share_its_inside():
 def test_the_smallest_time_of_a_sum_is_that_of_the_wire():
     prompt = rounds_of(two())[0]
     waited = process(1, sums=(Sum(4 * MB, 9.0, 0.0),) * 5)
-    found = rounds_of(Measured(job=JOB, processes=(process(0), waited)))[0]
+    found = rounds_of(ProbeResults(job=JOB, processes=(process(0), waited)))[0]
     assert found.link == prompt.link
 
 
@@ -305,7 +312,7 @@ def test_what_a_machine_sums_within_itself_takes_its_processor_in_every_update()
         process(r, host=f"node{r // 2}", local_rank=r % 2, device="cpu", busy=0.01)
         for r in range(4)
     ]
-    found = forecast(Measured(job=JOB, processes=tuple(four)))
+    found = forecast(ProbeResults(job=JOB, processes=tuple(four)))
     rare = found.ways[-1]
     assert rare.exchange.behind
     # Each of two passes on 40 MB in every update, and 10 ms went for 6 MB.
@@ -359,7 +366,7 @@ def sold_as(*mbit, rate):
         process(r, rate=10_000 * MB, interface="eth0", nominal_mbit=mbit[r]) for r in places
     ]
     pairs = [OneWay(a, b, rate) for a in places for b in places if a != b]
-    found = forecast(Measured(job=JOB, processes=tuple(processes), pairs=tuple(pairs)))
+    found = forecast(ProbeResults(job=JOB, processes=tuple(processes), pairs=tuple(pairs)))
     return [note for note in found.notes if "sold" in note]
 
 

@@ -7,7 +7,7 @@ from cost_model.measuring import JOB, MB, configured, process
 from unisono.comm.strategies.build import STRATEGIES
 from unisono.cost_model.forecast import forecast
 from unisono.cost_model.memory import exchange_memory, memory_of
-from unisono.cost_model.probe_results import Measured
+from unisono.cost_model.probe_results import ProbeResults
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def machines(**changes):
         process(r, host=h, local_rank=n, peak_bytes=3 * 10**9 + r, **changes)
         for r, (h, n) in enumerate(places)
     ]
-    return Measured(job=JOB, processes=tuple(four))
+    return ProbeResults(job=JOB, processes=tuple(four))
 
 
 def test_the_processes_of_a_machine_share_its_memory_but_not_that_of_their_devices():
@@ -69,7 +69,7 @@ def test_auto_needs_the_memory_of_what_it_chooses():
 
 
 def test_what_was_not_measured_is_told():
-    measured = Measured(job=JOB, processes=(process(0), process(1)))
+    measured = ProbeResults(job=JOB, processes=(process(0), process(1)))
     assert not any("no time" in note for note in forecast(measured).notes)
     hasty = msgspec.structs.replace(measured, unmeasured=("translations", "checkpoints"))
     assert any("measure translations, checkpoints:" in note for note in forecast(hasty).notes)

@@ -28,10 +28,10 @@ from unisono.cost_model.exchange import (
     packed_bytes,
 )
 from unisono.cost_model.probe_results import Gradient
-from unisono.cost_model.run_cost import Option, bill_for, least_drastic, why_not
+from unisono.cost_model.run_cost import Option, least_drastic, price_of, why_not
 from unisono.cost_model.step import (
-    Step,
-    Work,
+    ComputeTimes,
+    StepCost,
     arrivals,
     buckets_of,
     filled,
@@ -41,7 +41,7 @@ from unisono.cost_model.step import (
 from unisono.errors import ConfigError
 
 MB = 1 << 20
-WORK = Work(forward=1.0, backward=2.0, optimizer=0.1, other=0.1)
+WORK = ComputeTimes(forward=1.0, backward=2.0, optimizer=0.1, other=0.1)
 
 
 def test_a_link_takes_its_latency_for_each_message_and_nothing_for_nothing():
@@ -85,7 +85,7 @@ def test_a_bucket_waits_until_it_is_full_and_until_the_link_is_free():
     size=st.integers(1, 10**9),
 )
 def test_a_step_is_never_shorter_than_computing_or_exchange(backward, rate, bucket, size):
-    work = Work(forward=backward / 2, backward=backward)
+    work = ComputeTimes(forward=backward / 2, backward=backward)
     exchange, link = Exchange("ring", float(size)), Link(rate)
     step = step_of(work, exchange, link, gradient_bytes=size, bucket_mb=bucket)
     assert step.seconds >= work.seconds * (1 - 1e-9)
@@ -98,7 +98,7 @@ def test_a_step_is_never_shorter_than_computing_or_exchange(backward, rate, buck
 def test_without_overlap_everything_is_waited_for():
     exchange = Exchange("plain", 300.0, overlaps=False)
     step = step_of(WORK, exchange, Link(100.0), gradient_bytes=300)
-    assert step == Step(seconds=pytest.approx(6.2), computing=3.2, exposed=3.0, hidden=0.0)
+    assert step == StepCost(seconds=pytest.approx(6.2), computing=3.2, exposed=3.0, hidden=0.0)
     assert step.waiting == pytest.approx(3 / 6.2)
 
 
@@ -114,7 +114,7 @@ def test_behind_the_computing_only_what_is_late_is_waited_for():
 def test_one_process_exchanges_nothing():
     cluster = Cluster(1, 1, Link(1.0))
     step = step_on(cluster, WORK, exact_exchange(10**6, cluster), 10**6)
-    assert step == Step(pytest.approx(3.2), pytest.approx(3.2), 0.0, 0.0)
+    assert step == StepCost(pytest.approx(3.2), pytest.approx(3.2), 0.0, 0.0)
 
 
 def test_the_rare_exchange_is_the_least_rare_that_hides():
@@ -203,8 +203,12 @@ def test_words_that_are_late_do_not_hold_up_the_others():
 
 
 def test_a_bill():
-    bill = bill_for(
-        Step(2.0, 1.0, 1.0, 0.0), nodes=2, sentences_per_step=100, sentences=180_000, price=2.5
+    bill = price_of(
+        StepCost(2.0, 1.0, 1.0, 0.0),
+        nodes=2,
+        sentences_per_step=100,
+        sentences=180_000,
+        price=2.5,
     )
     assert bill.updates == 1800
     assert bill.hours == 1.0
@@ -250,7 +254,7 @@ def test_old_devices_know_no_bf16(name, known):
 
 
 def test_a_machine_that_sums_within_itself_first_takes_its_time_for_it():
-    size, work = 50 * MB, Work(forward=1.0, backward=2.0)  # eight buckets of 25 MB
+    size, work = 50 * MB, ComputeTimes(forward=1.0, backward=2.0)  # eight buckets of 25 MB
     # For each number of four processes 6 bytes pass, here in a second for all numbers.
     slow, quick = (Cluster(2, 4, Link(1e12), Link(rate)) for rate in (6 * size, 1e12))
     for exchange in (packed_exchange(size, slow, 8), local_exchange(size, slow, 4, 8)):

@@ -31,7 +31,7 @@ from unisono.datasets.builtin.phrases import (
 from unisono.datasets.builtin.predicates import Predicate, applied_to
 from unisono.datasets.builtin.states import describing
 from unisono.datasets.builtin.times import NOTHING, Adverbial, clock, dates
-from unisono.datasets.builtin.words import Case
+from unisono.datasets.builtin.words import GrammaticalCase
 
 THE, A = german.THE, german.A
 ME, YOU, HE, SHE, WE, THEY = PRONOUNS
@@ -215,15 +215,15 @@ def test_an_owner_stands_in_the_genitive():
     car = owned(phrase(MY, "neighbour"), ADJECTIVES[0], verb("buy").objects[-1])
     house = owned(phrase(THE, "man"), None, next(n for n in NOUNS if n.english == "house"))
     assert house.english == "the man's house"
-    assert house.german[Case.DATIVE] == "dem Haus des Mannes"
-    assert with_preposition("in", house.german[Case.DATIVE]) == "im Haus des Mannes"
-    assert car.german[Case.NOMINATIVE].endswith("meines Nachbarn")
+    assert house.german[GrammaticalCase.DATIVE] == "dem Haus des Mannes"
+    assert with_preposition("in", house.german[GrammaticalCase.DATIVE]) == "im Haus des Mannes"
+    assert car.german[GrammaticalCase.NOMINATIVE].endswith("meines Nachbarn")
 
 
 def test_it_takes_the_gender_of_the_noun():
     things = {"lamp": "sie", "coat": "er", "book": "es", "books": "sie"}
     for noun, pronoun in things.items():
-        assert pronoun_for(phrase(THE, noun)).german[Case.NOMINATIVE] == pronoun
+        assert pronoun_for(phrase(THE, noun)).german[GrammaticalCase.NOMINATIVE] == pronoun
 
 
 def test_relative_pronouns_agree():

@@ -8,9 +8,9 @@ from diagnose.made_runs import BEGAN, PARAMETERS, healthy_run, step, team
 from unisono.cost_model.exchange import ring_bytes
 from unisono.records.monitor_events import (
     Gpu,
-    Link,
     Machine,
     MachineLog,
+    NetworkInterface,
     Peer,
     Sampled,
     Traffic,
@@ -24,7 +24,7 @@ MBIT = 125_000.0  # bytes a second
 
 
 def machine(rank=0, host="alpha", links=None, cores=4, time=BEGAN):
-    ours = {"eth0": Link(mbit_per_s=1000, addresses=[f"{ADDRESSES[host]}/24"])}
+    ours = {"eth0": NetworkInterface(mbit_per_s=1000, addresses=[f"{ADDRESSES[host]}/24"])}
     return Machine(
         time=time,
         rank=rank,
@@ -169,8 +169,8 @@ def quick_steps(seconds=0.5):
 def two_networks(host, second=10_000):
     number = {"alpha": 1, "beta": 2}[host]
     return {
-        "eth0": Link(mbit_per_s=1000, addresses=[f"10.0.0.{number}/24"]),
-        "eth1": Link(mbit_per_s=second, addresses=[f"10.0.9.{number}/24"]),
+        "eth0": NetworkInterface(mbit_per_s=1000, addresses=[f"10.0.0.{number}/24"]),
+        "eth1": NetworkInterface(mbit_per_s=second, addresses=[f"10.0.9.{number}/24"]),
     }
 
 

@@ -16,7 +16,7 @@ from diagnose.made_samples import (
     two_networks,
     way,
 )
-from unisono.records.monitor_events import Link
+from unisono.records.monitor_events import NetworkInterface
 
 
 def test_a_slow_direction_is_named_with_both_ends_and_rates():
@@ -71,7 +71,7 @@ def test_a_second_network_that_is_no_faster_is_not_advised():
 
 
 def test_the_same_address_on_two_machines_is_no_network_between_them():
-    bridge = Link(mbit_per_s=10_000, addresses=["172.17.0.1/16"])
+    bridge = NetworkInterface(mbit_per_s=10_000, addresses=["172.17.0.1/16"])
     run = pair(links=lambda host: {"eth0": two_networks(host)["eth0"], "docker0": bridge})
     assert ids(run) == []
 

@@ -2,20 +2,20 @@
 
 import pytest
 
-from unisono.heartbeat.loss_detector import Clock, Ledger
-from unisono.heartbeat.messages import Loss, Member, Report
+from unisono.heartbeat.loss_detector import HeartbeatTimes, LossDetector
+from unisono.heartbeat.messages import GroupMember, Heartbeat, Loss
 
-MEMBERS = [Member(rank, f"node{rank}", 100 + rank) for rank in range(3)]
+MEMBERS = [GroupMember(rank, f"node{rank}", 100 + rank) for rank in range(3)]
 LIMIT = 10.0
 
 
 def report(rank, condition="alive", detail="", told=False):
-    return Report(token="t", rank=rank, condition=condition, detail=detail, told=told)
+    return Heartbeat(token="t", rank=rank, condition=condition, detail=detail, told=told)
 
 
 @pytest.fixture
 def ledger():
-    ledger = Ledger(MEMBERS, LIMIT, now=0.0)
+    ledger = LossDetector(MEMBERS, LIMIT, now=0.0)
     for rank in range(3):
         ledger.hear(report(rank), 0.0)
     return ledger
@@ -71,7 +71,7 @@ def test_an_error_that_all_leave_for_is_no_loss_but_one_that_only_one_has_is(led
     for rank in range(3):
         ledger.hear(report(rank, "failed", "no space"), 1.0 + rank / 10)
     assert ledger.lost(9.0) == ()
-    alone = Ledger(MEMBERS, LIMIT, now=0.0)
+    alone = LossDetector(MEMBERS, LIMIT, now=0.0)
     for second in range(6):
         for rank in (0, 2):
             alone.hear(report(rank), float(second))
@@ -81,7 +81,7 @@ def test_an_error_that_all_leave_for_is_no_loss_but_one_that_only_one_has_is(led
 
 
 def test_who_was_never_heard_is_told_of_but_not_lost():
-    ledger = Ledger(MEMBERS, LIMIT, now=0.0)
+    ledger = LossDetector(MEMBERS, LIMIT, now=0.0)
     for second in range(60):
         for rank in (0, 1):
             ledger.hear(report(rank), float(second))
@@ -101,7 +101,7 @@ def test_it_is_settled_when_all_who_can_be_told_are(ledger):
 
 
 def test_nobody_is_blamed_for_the_time_we_slept_ourselves():
-    clock = Clock(0.0)
+    clock = HeartbeatTimes(0.0)
     assert [clock.awake(t) for t in (0.5, 1.0)] == [0.5, 1.0]
     assert clock.awake(101.0) == 1.0
     assert clock.awake(101.5) == 1.5

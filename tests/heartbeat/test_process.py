@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from unisono.heartbeat.process import Watched, describe_end, look_at
+from unisono.heartbeat.process import WorkerProcess, describe_end, look_at
 
 pytestmark = pytest.mark.ranks
 
@@ -30,7 +30,7 @@ def until(condition):
 
 
 def test_a_process_is_seen_running_stopped_running_and_gone(sleeper):
-    watched = Watched(sleeper.pid)
+    watched = WorkerProcess(sleeper.pid)
     assert not watched.look().is_gone and not watched.look().is_stopped
     sleeper.send_signal(signal.SIGSTOP)
     until(lambda: watched.look().is_stopped)
@@ -44,7 +44,7 @@ def test_a_process_is_seen_running_stopped_running_and_gone(sleeper):
 
 
 def test_the_bell_rings_at_the_moment_of_death(sleeper):
-    watched = Watched(sleeper.pid)
+    watched = WorkerProcess(sleeper.pid)
     assert select.select([watched.bell], [], [], 0.0)[0] == []
     sleeper.terminate()
     assert select.select([watched.bell], [], [], 10.0)[0] == [watched.bell]
@@ -53,14 +53,14 @@ def test_the_bell_rings_at_the_moment_of_death(sleeper):
 
 def test_an_exit_code_is_read_before_anybody_asks_for_it():
     process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
-    watched = Watched(process.pid)
+    watched = WorkerProcess(process.pid)
     until(lambda: watched.look().is_gone)
     assert watched.look().end == "ended with exit code 3"
     process.wait()
 
 
 def test_a_later_process_with_the_same_number_is_not_mistaken_for_it(sleeper):
-    watched = Watched(sleeper.pid)
+    watched = WorkerProcess(sleeper.pid)
     watched._began = "1"  # as if the number had belonged to one that began earlier
     assert watched.look().is_gone
     watched.kill()  # spares the stranger

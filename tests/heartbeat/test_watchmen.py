@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from unisono.heartbeat.client import ask
-from unisono.heartbeat.messages import Member, Orders, Report, to_line
+from unisono.heartbeat.messages import GroupMember, Heartbeat, SidecarConfig, to_line
 
 pytestmark = pytest.mark.ranks
 
@@ -53,10 +53,11 @@ class Run:
         self.listening = socket.create_server(("0.0.0.0", 0))
         self.workers = [self._start() for _ in range(size)]
         members = tuple(
-            Member(rank, f"host{rank}", worker.pid) for rank, worker in enumerate(self.workers)
+            GroupMember(rank, f"host{rank}", worker.pid)
+            for rank, worker in enumerate(self.workers)
         )
         self.orders = [
-            Orders(
+            SidecarConfig(
                 rank=rank,
                 members=members,
                 address=address_for(rank),
@@ -211,7 +212,7 @@ def test_strangers_at_the_port_change_nothing():
         for words in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100_000, b'{"rank":1}\n', b""):
             with socket.create_connection(("127.0.0.1", port)) as stranger:
                 stranger.sendall(words)
-        forged = Report(token="guess", rank=1, condition="died")
+        forged = Heartbeat(token="guess", rank=1, condition="died")
         assert ask("127.0.0.1", port, forged, 5.0) is None
         time.sleep(1.5)
         assert all(worker.poll() is None for worker in run.workers)

@@ -13,7 +13,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from diagnose.made_runs import healthy_run
 from unisono.cli import unisono
 from unisono.errors import DataError
-from unisono.importers.imported_run import Told, write_run
+from unisono.importers.imported_run import UserFacts, write_run
 from unisono.importers.tensorboard.build import read_tensorboard
 from unisono.importers.tensorboard.event_files import Damage, masked_checksum, records_of
 from unisono.records.recorder import TensorBoardSink
@@ -58,14 +58,14 @@ def test_the_checksum_is_that_of_the_standard():
 def test_all_records_that_tensorboard_reads_are_read(tmp_path):
     path = hugging_face(tmp_path)
     theirs = EventAccumulator(str(path)).Reload().Scalars("train/loss")
-    run = read_tensorboard(tmp_path, Told())
+    run = read_tensorboard(tmp_path, UserFacts())
     assert [(s.step, s.time) for s in run.steps] == [(e.step, e.wall_time) for e in theirs]
     assert [s.loss for s in run.steps] == pytest.approx([e.value for e in theirs])
 
 
 def test_tags_of_hugging_face(tmp_path):
     hugging_face(tmp_path)
-    run = read_tensorboard(tmp_path, Told())
+    run = read_tensorboard(tmp_path, UserFacts())
     assert run.about.trainer == "Hugging Face (TensorBoard)"
     assert run.about.every_steps == 10
     assert [s.seconds for s in run.steps[1:]] == pytest.approx([2.0] * 9)
@@ -78,7 +78,7 @@ def test_the_pause_between_two_starts_is_not_a_step(tmp_path):
     hugging_face(tmp_path, suffix=".1", steps=range(10, 101, 10))
     rows = [(n, 86_400 + 2.0 * n, {"train/loss": 4.0}) for n in range(110, 201, 10)]
     write(tmp_path, rows, ".2")
-    steps = read_tensorboard(tmp_path, Told()).steps
+    steps = read_tensorboard(tmp_path, UserFacts()).steps
     assert [s.step for s in steps if math.isnan(s.seconds)] == [10, 110]
     assert [s.seconds for s in steps if s.step not in (10, 110)] == pytest.approx([2.0] * 18)
 
@@ -87,7 +87,7 @@ def test_tags_of_fairseq_have_a_directory_each_and_are_in_bits(tmp_path):
     rows = [(n, n, {"loss": 6.0, "nll_loss": 4.0, "wps": 500.0, "lr": 0.1}) for n in (10, 20)]
     write(tmp_path / "train_inner", rows)
     write(tmp_path / "valid", [(20, 21.0, {"loss": 5.0, "nll_loss": 3.0, "bleu": 30.0})])
-    run = read_tensorboard(tmp_path, Told())
+    run = read_tensorboard(tmp_path, UserFacts())
     assert run.about.trainer.startswith("fairseq")
     assert [s.loss for s in run.steps] == pytest.approx([4.0 * math.log(2)] * 2)
     assert run.validations[0].loss == pytest.approx(3.0 * math.log(2))
@@ -99,7 +99,7 @@ def test_tags_of_opennmt_and_eole(tmp_path):
         (n, n, {"progress/xent": 3.0, "progress/lr": 0.5, "train/xent": 9.0}) for n in (1, 2)
     ]
     write(tmp_path, [*rows, (2, 3.0, {"valid/xent": 2.5, "valid/ppl": 12.2})])
-    run = read_tensorboard(tmp_path, Told())
+    run = read_tensorboard(tmp_path, UserFacts())
     assert [s.loss for s in run.steps] == [3.0, 3.0]
     assert run.validations[0].loss == 2.5
 
@@ -110,7 +110,7 @@ def test_our_own_event_files_come_back_as_they_were(tmp_path):
     for event in (*events.steps, *events.validations):
         sink.write(event)
     sink.close()
-    run = read_tensorboard(tmp_path, Told())
+    run = read_tensorboard(tmp_path, UserFacts())
     assert run.about.trainer.startswith("Unisono")
     assert [s.loss for s in run.steps] == pytest.approx([s.loss for s in events.steps])
     assert [s.seconds for s in run.steps] == [s.seconds for s in events.steps]
@@ -127,13 +127,13 @@ def test_scalars_in_tensors_are_read_and_pictures_are_not(tmp_path):
         for tensor in (number, listed, table)
     ]
     write(tmp_path, [(n, n, row) for n, row in enumerate(values, start=1)])
-    assert [s.loss for s in read_tensorboard(tmp_path, Told()).steps] == [2.5, 1.5]
+    assert [s.loss for s in read_tensorboard(tmp_path, UserFacts()).steps] == [2.5, 1.5]
 
 
 def test_a_run_that_was_continued_counts_from_where_it_went_on(tmp_path):
     hugging_face(tmp_path, ".1", steps=range(10, 101, 10))
     hugging_face(tmp_path, ".2", steps=range(60, 131, 10))
-    steps = [s.step for s in read_tensorboard(tmp_path, Told()).steps]
+    steps = [s.step for s in read_tensorboard(tmp_path, UserFacts()).steps]
     assert steps == list(range(10, 131, 10))
 
 
@@ -141,14 +141,14 @@ def test_several_runs_are_not_mixed(tmp_path):
     hugging_face(tmp_path / "one")
     hugging_face(tmp_path / "two")
     with pytest.raises(DataError, match="holds 2 runs"):
-        read_tensorboard(tmp_path, Told())
+        read_tensorboard(tmp_path, UserFacts())
     write(tmp_path / "one" / "1593.8", [(0, 0.0, {"hparam/lr": 1.0})])
-    assert read_tensorboard(tmp_path / "one", Told()).steps
+    assert read_tensorboard(tmp_path / "one", UserFacts()).steps
 
 
 def test_a_bleu_whose_scale_cannot_be_told_is_left_out(tmp_path):
     write(tmp_path, [(n, n, {"eval/loss": 2.0, "eval/bleu": 0.2}) for n in (1, 2)])
-    run = read_tensorboard(tmp_path, Told())
+    run = read_tensorboard(tmp_path, UserFacts())
     assert {v.bleu for v in run.validations} == {-1.0}
     assert any("BLEU is left out" in note for note in run.about.notes)
 
@@ -160,9 +160,9 @@ def test_another_directory_is_refused_in_words(tmp_path, name):
     if name == "foreign":
         write(tmp_path, [(1, 1.0, {"reward/mean": 1.0})])
     with pytest.raises(DataError, match="no event files|no tag in"):
-        read_tensorboard(tmp_path, Told())
+        read_tensorboard(tmp_path, UserFacts())
     with pytest.raises(DataError, match="there is no"):
-        read_tensorboard(tmp_path / "missing", Told())
+        read_tensorboard(tmp_path / "missing", UserFacts())
 
 
 def test_a_torn_end_is_normal_and_a_damaged_record_costs_itself_alone(tmp_path):
@@ -170,14 +170,14 @@ def test_a_torn_end_is_normal_and_a_damaged_record_costs_itself_alone(tmp_path):
     whole = path.read_bytes()
     records = list(records_of(path, Damage()))
     path.write_bytes(whole[:-3])
-    run = read_tensorboard(tmp_path, Told())
+    run = read_tensorboard(tmp_path, UserFacts())
     assert any("end in a torn record" in note for note in run.about.notes)
     middle = whole.index(records[5]) + 4
     path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
     damage = Damage()
     assert list(records_of(path, damage)) == [r for r in records if r != records[5]]
     assert (damage.records, damage.torn) == (1, 0)
-    assert any("1 damaged" in n for n in read_tensorboard(tmp_path, Told()).about.notes)
+    assert any("1 damaged" in n for n in read_tensorboard(tmp_path, UserFacts()).about.notes)
 
 
 def test_damage_at_any_byte_costs_one_record_and_never_invents(tmp_path):
@@ -212,6 +212,6 @@ def test_the_command_writes_a_run_that_can_be_reported(tmp_path):
 
 def test_a_run_without_any_training_loss_still_has_its_validations(tmp_path):
     write(tmp_path / "tb", [(n, n, {"eval/loss": 2.0}) for n in (1, 2)])
-    write_run(read_tensorboard(tmp_path / "tb", Told()), tmp_path / "run")
+    write_run(read_tensorboard(tmp_path / "tb", UserFacts()), tmp_path / "run")
     shown = CliRunner().invoke(unisono, ["report", str(tmp_path / "run")])
     assert shown.exit_code == 0, shown.exception

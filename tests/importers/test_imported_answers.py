@@ -14,7 +14,7 @@ from unisono.cli import unisono
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.questions import QUESTIONS
 from unisono.errors import DataError
-from unisono.importers.imported_run import Told, write_run
+from unisono.importers.imported_run import UserFacts, write_run
 from unisono.importers.openseq2seq.build import read_openseq2seq
 from unisono.records.view import Imported, RunView, read_run
 from unisono.report.comparison import compare_runs
@@ -51,7 +51,7 @@ def network(*given, **options):
 
 def written(tmp_path, text, told=None):
     (tmp_path / "nohup.out").write_text(text)
-    write_run(read_openseq2seq(tmp_path / "nohup.out", told or Told()), tmp_path / "run")
+    write_run(read_openseq2seq(tmp_path / "nohup.out", told or UserFacts()), tmp_path / "run")
     return read_run(tmp_path / "run")
 
 
@@ -173,7 +173,7 @@ def test_a_log_that_says_it_finished_is_finished(tmp_path):
 
 def test_the_pages_of_an_imported_run_claim_nothing_that_was_not_recorded(tmp_path):
     text = log().replace("/data/toy/train.en.pieces", "/data/<script>alert(1)</script>.en")
-    run = written(tmp_path, text, Told(link_bits_per_second=1e6))
+    run = written(tmp_path, text, UserFacts(link_bits_per_second=1e6))
     report = diagnose(run, 0.0)
     html, markdown = render_html(report, run), render_markdown(report, run)
     assert "<script>alert" not in html + markdown

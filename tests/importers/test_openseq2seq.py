@@ -20,7 +20,7 @@ from importers.made_logs import (
 from unisono.cli import unisono
 from unisono.diagnose.diagnosis import diagnose
 from unisono.errors import ConfigError, DataError
-from unisono.importers.imported_run import Told, write_run
+from unisono.importers.imported_run import UserFacts, write_run
 from unisono.importers.openseq2seq.build import read_openseq2seq
 from unisono.importers.openseq2seq.log import MOST_RECORDS
 from unisono.records.view import read_run
@@ -32,7 +32,7 @@ REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "openseq2seq-lo
 def imported(tmp_path, text, wanted=0, told=None, name="nohup.out"):
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_openseq2seq(path, told or Told(), wanted)
+    return read_openseq2seq(path, told or UserFacts(), wanted)
 
 
 def written(tmp_path, text, **options):
@@ -192,7 +192,7 @@ def test_a_log_that_ends_before_the_first_loss_says_so(tmp_path):
     with pytest.raises(DataError, match="ends before the first loss"):
         imported(tmp_path, head())
     with pytest.raises(DataError, match="cannot be read"):
-        read_openseq2seq(tmp_path / "missing", Told())
+        read_openseq2seq(tmp_path / "missing", UserFacts())
 
 
 def test_machines_that_are_called_the_same_are_counted_by_their_addresses(tmp_path):
@@ -200,7 +200,9 @@ def test_machines_that_are_called_the_same_are_counted_by_their_addresses(tmp_pa
     assert imported(tmp_path, log(hosts=("alpha",), ranks=2)).about.machines == 1
     same = log().replace("beta:", "alpha:")
     assert imported(tmp_path, same).about.machines == 2
-    write_run(imported(tmp_path, same, told=Told(link_bits_per_second=1e9)), tmp_path / "run")
+    write_run(
+        imported(tmp_path, same, told=UserFacts(link_bits_per_second=1e9)), tmp_path / "run"
+    )
     report = diagnose(read_run(tmp_path / "run"), 0.0)
     assert report.answer("network").values["hosts"] == ["alpha (10.0.0.1)", "alpha (10.0.0.2)"]
 
@@ -208,7 +210,7 @@ def test_machines_that_are_called_the_same_are_counted_by_their_addresses(tmp_pa
 def test_without_addresses_a_device_used_twice_leaves_it_open_and_may_be_told(tmp_path):
     same = re.sub(r"NET : Using .*", "NET : no plugin", log().replace("beta:", "alpha:"))
     assert imported(tmp_path, same).about.machines == 0
-    told = imported(tmp_path, same, told=Told(machines=2)).about
+    told = imported(tmp_path, same, told=UserFacts(machines=2)).about
     assert (told.machines, told.told) == (2, ("machines",))
     alone = same.replace("[0]", "[2]", 2).replace("[1]", "[3]", 2)
     assert imported(tmp_path, alone).about.machines == 1
@@ -217,12 +219,12 @@ def test_without_addresses_a_device_used_twice_leaves_it_open_and_may_be_told(tm
 def test_processes_and_machines_that_are_not_in_the_log_may_be_told(tmp_path):
     text = log(hosts=())
     assert imported(tmp_path, text).about.machines == 0
-    told = imported(tmp_path, text, told=Told(machines=2)).about
+    told = imported(tmp_path, text, told=UserFacts(machines=2)).about
     assert (told.processes, told.machines, told.told) == (4, 2, ("machines",))
     with pytest.raises(ConfigError, match="4 processes are recorded, not 8"):
-        imported(tmp_path, text, told=Told(processes=8))
+        imported(tmp_path, text, told=UserFacts(processes=8))
     with pytest.raises(ConfigError, match="cannot be on 9 machines"):
-        imported(tmp_path, text, told=Told(machines=9))
+        imported(tmp_path, text, told=UserFacts(machines=9))
 
 
 def test_a_setting_that_was_torn_is_named_and_the_others_are_read(tmp_path):
@@ -342,7 +344,7 @@ def real(tmp_path_factory):
     if not logs:
         pytest.skip("the real log of OpenSeq2Seq is not there")
     home = tmp_path_factory.mktemp("real")
-    write_run(read_openseq2seq(logs[0], Told(link_bits_per_second=1e9)), home / "run")
+    write_run(read_openseq2seq(logs[0], UserFacts(link_bits_per_second=1e9)), home / "run")
     return read_run(home / "run")
 
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from unisono.cli import unisono
 from unisono.errors import ConfigError
-from unisono.lab.build import rehearse
+from unisono.lab.build import dry_run
 from unisono.lab.commands import cores_of, shape_received, shape_sent
 from unisono.lab.fan_out import plan_agent
 from unisono.lab.plan import LabPlan, Shape, address_of, hosts_file, shape_of
@@ -105,7 +105,7 @@ def test_one_node_hosts_the_store_and_all_agree_where():
 
 
 def test_a_rehearsal_is_a_shell_script_of_all_that_would_be_done():
-    page = rehearse(SLOW_SECOND, [(1, Command(("echo", "a b"), {"X": "1"}))], [0, 1])
+    page = dry_run(SLOW_SECOND, [(1, Command(("echo", "a b"), {"X": "1"}))], [0, 1])
     assert "ip link add port1 type veth peer name eth0 netns $node1" in page
     assert "--target $node1 --net tc qdisc replace dev eth0 root handle 10: tbf rate 10" in page
     assert page.splitlines()[-1].startswith("X=1 nsenter --target $node1 ")

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from unisono.launch import fan_out as everywhere
-from unisono.launch.fan_out import Ended, Everywhere, Line
+from unisono.launch.fan_out import FanOut, OutputLine, ProgramEnded
 
 pytestmark = pytest.mark.ranks
 
@@ -29,21 +29,21 @@ def program():
 def test_those_that_may_lose_a_machine_go_on_and_the_last_one_tells(program, monkeypatch):
     monkeypatch.setattr(everywhere, "GRACE_SECONDS", 0.0)
     jobs = {0: program("raise SystemExit(76)"), 1: program(WAITS)}
-    running = Everywhere(jobs, may_lose=True)
+    running = FanOut(jobs, may_lose=True)
     heard = []
     for event in running.events():
         heard.append(event)
-        if event == Ended(0, 76):
+        if event == ProgramEnded(0, 76):
             jobs[1].stdin.write("\n")
             jobs[1].stdin.flush()
-    assert Line(1, "still here") in heard
+    assert OutputLine(1, "still here") in heard
     assert running.exit_code == 0
     assert running.exit_codes == {0: 76, 1: 0}
 
 
 def test_the_others_are_stopped_when_one_fails(program, monkeypatch):
     monkeypatch.setattr(everywhere, "GRACE_SECONDS", 0.0)
-    running = Everywhere({0: program("raise SystemExit(76)"), 1: program(WAITS)})
+    running = FanOut({0: program("raise SystemExit(76)"), 1: program(WAITS)})
     list(running.events())
     assert running.exit_code == 76
     assert running.exit_codes[1] > 128
@@ -52,9 +52,9 @@ def test_the_others_are_stopped_when_one_fails(program, monkeypatch):
 @pytest.mark.parametrize("code", [2, 3])
 def test_one_that_knows_the_cause_tells_even_if_it_is_not_the_first(program, code):
     knows = program(f"import sys; sys.stdin.readline(); raise SystemExit({code})")
-    running = Everywhere({0: program("raise SystemExit(4)"), 1: knows})
+    running = FanOut({0: program("raise SystemExit(4)"), 1: knows})
     for event in running.events():
-        if event == Ended(0, 4):
+        if event == ProgramEnded(0, 4):
             knows.stdin.write("\n")
             knows.stdin.flush()
     assert running.exit_code == code

@@ -10,8 +10,8 @@ from support.tiny import tiny_settings
 from unisono.cli import unisono
 from unisono.config.load import to_toml
 from unisono.errors import ConfigError
-from unisono.launch.plan import Host, Meeting, parse_hosts
-from unisono.launch.preflight import Report, changes, differences_between
+from unisono.launch.plan import Host, RendezvousPoint, parse_hosts
+from unisono.launch.preflight import MachineReport, changes, differences_between
 from unisono.launch.probe_client import Facts, what_to_do
 from unisono.launch.ssh import Ssh
 
@@ -99,8 +99,8 @@ def test_ssh_is_asked_to_lend_nothing_and_to_ask_nobody():
 
 
 def test_addresses_of_both_kinds_become_endpoints():
-    assert Meeting("10.0.0.1", 2, "x", 7).endpoint == "10.0.0.1:7"
-    assert Meeting("fe80::1", 2, "x", 7).endpoint == "[fe80::1]:7"
+    assert RendezvousPoint("10.0.0.1", 2, "x", 7).endpoint == "10.0.0.1:7"
+    assert RendezvousPoint("fe80::1", 2, "x", 7).endpoint == "[fe80::1]:7"
 
 
 def test_settings_that_differ_are_named_with_both_values():
@@ -128,7 +128,7 @@ def test_what_differs_from_the_first_machine_or_does_not_suffice_is_said(there, 
     facts = {"python": "3.11", "unisono": "1", "code": "x", "corpus": "c", "pairs": 7}
     facts |= {"free_bytes": 10**9, "needed_bytes": 10**7}
     first, second = Facts(**facts), Facts(**{**facts, **there})
-    reports = [Report(Host("a", 1), first), Report(Host("b", 1), second)]
+    reports = [MachineReport(Host("a", 1), first), MachineReport(Host("b", 1), second)]
     found = dict(differences_between(reports, {}))
     assert [trouble.what for trouble in found["b"]] == [says] * bool(says)
     assert found["a"] == []
@@ -136,8 +136,8 @@ def test_what_differs_from_the_first_machine_or_does_not_suffice_is_said(there, 
 
 def test_clocks_may_differ_by_a_second_and_by_what_cannot_be_known():
     def apart(seconds, unsure):
-        first = Report(Host("a", 1), ahead_seconds=5.0, unsure_seconds=unsure)
-        second = Report(Host("b", 1), ahead_seconds=5.0 + seconds, unsure_seconds=unsure)
+        first = MachineReport(Host("a", 1), ahead_seconds=5.0, unsure_seconds=unsure)
+        second = MachineReport(Host("b", 1), ahead_seconds=5.0 + seconds, unsure_seconds=unsure)
         return [trouble.what for trouble in dict(differences_between([first, second], {}))["b"]]
 
     assert apart(0.9, 0.0) == apart(-0.9, 0.0) == apart(1.9, 0.5) == []

@@ -15,7 +15,7 @@ from unisono.comm.solo import Solo
 from unisono.config.load import to_toml
 from unisono.live import live_diagnosis as onlooker
 from unisono.live.announcements import look_at
-from unisono.live.live_diagnosis import Onlooker
+from unisono.live.live_diagnosis import LiveDiagnosis
 from unisono.records.events import Found, StepTaken, Warned, to_line
 from unisono.records.view import read_run
 from unisono.train.job import run_with
@@ -52,7 +52,7 @@ def quick(home, run, steps):
 def looked_at(comm, settings, after_step=0.0):
     """Train; return what was said of it."""
     said = []
-    with closing(Onlooker(Path(settings.run))) as one:
+    with closing(LiveDiagnosis(Path(settings.run))) as one:
         for event in run_with(comm, settings):
             said += one.saw(event)
             if isinstance(event, StepTaken):
@@ -103,7 +103,7 @@ def test_what_is_still_being_looked_at_in_the_end_is_said(tmp_path, monkeypatch)
     events = [start(), *(step(n) for n in range(1, 51))]
     lines = b"".join(to_line(event) + b"\n" for event in events)
     (tmp_path / "events" / "rank-0000.jsonl").write_bytes(lines)
-    with closing(Onlooker(tmp_path)) as one:
+    with closing(LiveDiagnosis(tmp_path)) as one:
         assert [found for event in events for found in one.saw(event)] == []
         assert [found.id for found in one.finish()] == ["bottleneck"]
 

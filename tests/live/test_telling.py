@@ -9,7 +9,7 @@ from diagnose.made_runs import BEGAN, curve, healthy_run, start, step, team
 from diagnose.test_rules import SICK, STUCK, with_samples
 from unisono.diagnose.report import Finding
 from unisono.diagnose.rules import RULES
-from unisono.live.announcements import Look, Teller, look_at
+from unisono.live.announcements import FindingAnnouncer, Look, look_at
 from unisono.live.window import NEED_THE_END, SAID_OTHERWISE, recent_case
 
 
@@ -92,7 +92,7 @@ def test_one_long_validation_does_not_make_the_verdict_but_many_do():
 
 
 def test_each_finding_is_said_once_while_it_lasts():
-    teller = Teller()
+    teller = FindingAnnouncer()
     assert names(teller.news(look(verdict(), finding()))) == [
         ("bottleneck", "compute", False),
         ("padding", "", False),
@@ -101,14 +101,14 @@ def test_each_finding_is_said_once_while_it_lasts():
 
 
 def test_another_machine_is_another_finding():
-    teller = Teller(Teller().news(look(finding("memory", "alpha"))))
+    teller = FindingAnnouncer(FindingAnnouncer().news(look(finding("memory", "alpha"))))
     assert names(teller.news(look(finding("memory", "alpha"), finding("memory", "beta")))) == [
         ("memory", "beta", False)
     ]
 
 
 def test_what_was_gone_is_said_again_and_what_wavers_is_not():
-    teller = Teller()
+    teller = FindingAnnouncer()
     teller.news(look(finding(), last=50))
     assert teller.news(look(first=50, last=349)) == []  # some of those updates still count
     assert teller.news(look(finding(), first=50, last=349)) == []
@@ -121,23 +121,23 @@ def test_what_was_gone_is_said_again_and_what_wavers_is_not():
 
 
 def test_what_every_other_look_of_a_fast_run_misses_is_not_repeated():
-    teller = Teller(Teller().news(look(finding())))
+    teller = FindingAnnouncer(FindingAnnouncer().news(look(finding())))
     for number in range(1, 10):
         found = [finding()] if number % 2 else []
         assert teller.news(look(*found, first=1000 * number, last=1000 * number + 299)) == []
 
 
 def test_a_run_that_is_continued_does_not_repeat_itself():
-    said = Teller().news(look(verdict(), finding()))
-    again = Teller(said)
+    said = FindingAnnouncer().news(look(verdict(), finding()))
+    again = FindingAnnouncer(said)
     assert again.news(look(verdict(), finding(), first=1002, last=1050)) == []
     looks = [look(first=first, last=first + 48) for first in (1002, 1302, 1602)]
-    over = Teller([*said, *(found for one in looks for found in again.news(one))])
+    over = FindingAnnouncer([*said, *(found for one in looks for found in again.news(one))])
     assert names(over.news(look(finding(), first=2002, last=2050))) == [("padding", "", False)]
 
 
 def test_another_verdict_has_to_last_and_comes_once():
-    teller = Teller()
+    teller = FindingAnnouncer()
     teller.news(look(verdict("compute")))
     said = [teller.news(look(verdict("network"), last=n)) for n in (60, 70, 80, 90)]
     assert [len(one) for one in said] == [0, 0, 1, 0]
@@ -146,6 +146,6 @@ def test_another_verdict_has_to_last_and_comes_once():
 
 
 def test_an_event_tells_what_and_what_to_do():
-    (event,) = Teller().news(look(finding()))
+    (event,) = FindingAnnouncer().news(look(finding()))
     assert (event.step, event.time) == (50, BEGAN + 50)
     assert (event.summary, event.advice, event.severity) == ("padding.", "Do.", "warning")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from unisono.models.cpu_linear import Linear, multiply
+from unisono.models.cpu_linear import CpuLinear, multiply
 
 
 @pytest.fixture(params=[1, 2])
@@ -18,7 +18,7 @@ def threads(request):
 @pytest.mark.parametrize("shape", [(7, 5), (3, 4, 5), (2, 1, 5), (0, 5)])
 def test_a_linear_layer_is_torchs(shape, threads):
     torch.manual_seed(1)
-    layer, slope = Linear(5, 6), torch.randn(*shape[:-1], 6)
+    layer, slope = CpuLinear(5, 6), torch.randn(*shape[:-1], 6)
     ours, theirs = (torch.randn(shape).requires_grad_() for _ in range(2))
     theirs.data.copy_(ours.data)
     weight, bias = (p.detach().clone().requires_grad_() for p in (layer.weight, layer.bias))
@@ -33,7 +33,7 @@ def test_a_linear_layer_is_torchs(shape, threads):
 
 def test_rows_that_do_not_lie_together_are_multiplied_too():
     torch.manual_seed(2)
-    layer, apart = Linear(4, 3), torch.randn(4, 6).t().requires_grad_()
+    layer, apart = CpuLinear(4, 3), torch.randn(4, 6).t().requires_grad_()
     wanted = F.linear(apart, layer.weight, layer.bias)
     assert torch.allclose(layer(apart), wanted, atol=1e-6)
     (ours,) = torch.autograd.grad(layer(apart).sum(), apart)

@@ -10,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from unisono.monitor.counters import ControlGroup, Limits, Processes
+from unisono.monitor.counters import CgroupLimits, ControlGroup, Processes
 from unisono.monitor.gpus import Gpus
 from unisono.monitor.sampler import DAY, HOUR, Sampler, next_look, pause
 from unisono.records.monitor_events import Gpu, Sampled, from_lines, to_line
@@ -281,8 +281,10 @@ def test_the_tightest_limit_of_a_container_counts(tmp_path):
     (inner.parent / "memory.current").write_text("900\n")
     (inner.parent / "memory.stat").write_text("anon 500\ninactive_file 300\n")
     (tmp_path / "self").write_text("0::/pod/box\n")
-    assert ControlGroup(tmp_path / "fs", tmp_path / "self").look() == Limits(1000, 600, 2.5)
+    assert ControlGroup(tmp_path / "fs", tmp_path / "self").look() == CgroupLimits(
+        1000, 600, 2.5
+    )
 
 
 def test_without_control_groups_nothing_is_limited(tmp_path):
-    assert ControlGroup(tmp_path, tmp_path / "none").look() == Limits()
+    assert ControlGroup(tmp_path, tmp_path / "none").look() == CgroupLimits()

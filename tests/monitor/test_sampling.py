@@ -13,7 +13,7 @@ import pytest
 from support.tiny import tiny_settings
 from unisono.config.load import to_toml
 from unisono.diagnose.case import open_case
-from unisono.monitor.settings import Orders
+from unisono.monitor.settings import SamplerConfig
 from unisono.monitor.worker import Sampling
 from unisono.records.events import StepTaken
 from unisono.records.layout import RunDirectory
@@ -151,7 +151,7 @@ def test_the_sampler_ends_with_its_worker_however_that_ends(tmp_path):
 def sampled(run):
     """Sample into a run; yields the process that does it."""
     before = set(psutil.Process().children())
-    with Sampling(Orders(run=str(run), rank=0, pids=(), every=0.1)):
+    with Sampling(SamplerConfig(run=str(run), rank=0, pids=(), every=0.1)):
         (sampler,) = set(psutil.Process().children()) - before
         yield sampler
 

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from unisono.config.settings import CorpusSettings, Data, Pair
+from unisono.config.settings import CorpusSettings, Data, TextPair
 from unisono.prepare import prepare_corpus
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -36,7 +36,7 @@ def write(path, lines):
 def pair(directory, name, source, target, **settings):
     first = write(directory / f"{name}.en", source)
     second = write(directory / f"{name}.de", target)
-    return Pair(source=str(first), target=str(second), **settings)
+    return TextPair(source=str(first), target=str(second), **settings)
 
 
 def small_data(directory, count=400):

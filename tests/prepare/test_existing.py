@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from preparing import content, corpus_settings, names, pair, prepare, sentences, small_data
 
-from unisono.config.settings import Pair
+from unisono.config.settings import TextPair
 from unisono.corpus import open_corpus
 from unisono.corpus.manifest import fingerprinted, manifest_bytes, read_manifest
 from unisono.errors import ConfigError, DataError
@@ -65,7 +65,7 @@ def swapped_sets(data, directory):
 
 def other_columns(data, directory):
     (train,) = data.train
-    return replaced(data, train=[Pair(tsv=train.source, columns=(2, 1))]), {}
+    return replaced(data, train=[TextPair(tsv=train.source, columns=(2, 1))]), {}
 
 
 @pytest.mark.parametrize(

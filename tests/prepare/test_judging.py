@@ -6,10 +6,10 @@ import pytest
 
 from unisono.config.settings import CorpusSettings, Data
 from unisono.prepare.first_pass.chunks import Chunk
-from unisono.prepare.first_pass.filters import Judge, hashes_of
+from unisono.prepare.first_pass.filters import PairFilter, hashes_of
 from unisono.prepare.first_pass.held_out import HeldOut
 from unisono.prepare.inputs import RawPair
-from unisono.prepare.job import Assignment
+from unisono.prepare.job import PrepareJob
 
 LONG = "This sentence is long enough to be telling."
 LANG = "Dieser Satz ist lang genug, um etwas zu verraten."
@@ -22,10 +22,10 @@ def judge(tmp_path):
     numbers = count()
 
     def judge(*pairs, held_out=(), data=Data(), **settings):  # noqa: B008 — it is frozen
-        assignment = Assignment(data, CorpusSettings(directory="x", **settings), [], 0)
+        assignment = PrepareJob(data, CorpusSettings(directory="x", **settings), [], 0)
         texts = ["".join(f"{line}\n" for line in side) for side in zip(*pairs, strict=True)]
         chunk = Chunk(RAW, next(numbers), 0, tuple(map(str.encode, texts)))
-        judged = Judge(assignment, HeldOut(held_out), tmp_path)(chunk)
+        judged = PairFilter(assignment, HeldOut(held_out), tmp_path)(chunk)
         kept = list(zip(*judged.text.read(), strict=True))
         assert len(judged.hashes) == judged.text.pairs
         return kept, {reason: drop.count for reason, drop in judged.dropped.items()}

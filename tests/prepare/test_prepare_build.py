@@ -17,7 +17,7 @@ from preparing import (
     write,
 )
 
-from unisono.config.settings import Data, Pair
+from unisono.config.settings import Data, TextPair
 from unisono.corpus import open_corpus
 from unisono.errors import ConfigError, DataError
 from unisono.prepare import prepare_corpus
@@ -198,7 +198,7 @@ def test_multi30k_is_cleaned_as_by_brute_force(tmp_path):
     if not folder.is_dir():
         pytest.skip(f"the shared data is not here: {SHARED}")
     sets = [
-        Pair(source=str(folder / f"{name}.en.gz"), target=str(folder / f"{name}.de.gz"))
+        TextPair(source=str(folder / f"{name}.en.gz"), target=str(folder / f"{name}.de.gz"))
         for name in ("train", "val", "test_2016_flickr")
     ]
     prepare(Data(train=sets[:1], valid=sets[1], test=sets[2]), tmp_path / "c", vocabulary=4000)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from preparing import content, pair, prepare, sentences, small_data, write
 
-from unisono.config.settings import Pair
+from unisono.config.settings import TextPair
 from unisono.corpus import open_corpus
 from unisono.prepare import build
 from unisono.prepare.first_pass import chunks
@@ -30,8 +30,8 @@ def varied_data(directory):
         data,
         train=[
             pair(directory, "first", source, target),
-            Pair(tsv=str(table), columns=(1, 3), weight=2.5),
-            Pair(source=good, target=str(bad)),
+            TextPair(tsv=str(table), columns=(1, 3), weight=2.5),
+            TextPair(source=good, target=str(bad)),
         ],
     )
 

@@ -19,7 +19,7 @@ from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
 from unisono.records.status import Status, leader_lives, write_status
 from unisono.records.view import read_run
-from unisono.train.run_lock import Claim
+from unisono.train.run_lock import RunLock
 
 HOLD = """
 import fcntl, os, sys, time
@@ -152,7 +152,7 @@ def test_who_looks_at_the_lock_does_not_keep_anybody_from_training(tmp_path):
     alive.fcntl.flock(handle, alive.fcntl.LOCK_SH)
     letting_go = threading.Timer(0.05, os.close, [handle])
     letting_go.start()
-    Claim(directory).release()
+    RunLock(directory).release()
     letting_go.join()
 
 

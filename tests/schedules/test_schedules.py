@@ -1,12 +1,12 @@
 import pytest
 
-from unisono.schedules import SCHEDULES, Constant, Cosine, InverseSqrt, Linear, Transformer
+from unisono.schedules import SCHEDULES, Constant, Cosine, InverseSqrt, LinearDecay, Transformer
 
 SHAPED = {
     "transformer": Transformer(scale=2.0, warmup_steps=100, d_model=512),
     "inverse_sqrt": InverseSqrt(peak=0.5, warmup_steps=100),
     "cosine": Cosine(total_steps=1000, peak=0.5, warmup_steps=100),
-    "linear": Linear(total_steps=1000, peak=0.5, warmup_steps=100),
+    "linear": LinearDecay(total_steps=1000, peak=0.5, warmup_steps=100),
     "constant": Constant(peak=0.5, warmup_steps=100),
 }
 
@@ -42,7 +42,7 @@ def test_inverse_sqrt_halves_when_the_step_count_quadruples():
     assert rate(4000) == pytest.approx(rate(1000) / 2)
 
 
-@pytest.mark.parametrize("cls", [Cosine, Linear])
+@pytest.mark.parametrize("cls", [Cosine, LinearDecay])
 def test_those_with_an_end_reach_their_floor_and_stay(cls):
     rate = cls(total_steps=100, peak=1.0, floor=0.1, warmup_steps=10)
     assert rate(100) == pytest.approx(0.1)

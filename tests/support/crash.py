@@ -19,7 +19,7 @@ import torch
 from support.tiny import tiny_settings
 from unisono.comm.solo import Solo
 from unisono.train.checkpoints import checkpoint
-from unisono.train.checkpoints.checkpoint_sync import Keeper
+from unisono.train.checkpoints.checkpoint_sync import CheckpointSync
 from unisono.train.job import run_with
 
 KILLED = -signal.SIGKILL
@@ -119,7 +119,7 @@ class Countdown:
 def die_at(number, save):
     """Arrange to be killed at I/O call `number` of save `save`."""
     countdown = Countdown(number, save)
-    save_file, write = checkpoint.save_file, Keeper._write
+    save_file, write = checkpoint.save_file, CheckpointSync._write
 
     def write_half(tensors, path):
         save_file(tensors, path)
@@ -132,7 +132,7 @@ def die_at(number, save):
     # Within one call, too: half of the file is there, or all of it but not on the disk.
     whole = countdown.before(save_file, first=save_file)
     checkpoint.save_file = countdown.before(whole, first=write_half)
-    Keeper._write = counted_write
+    CheckpointSync._write = counted_write
     for name in CALLS:
         setattr(os, name, countdown.before(getattr(os, name)))
 

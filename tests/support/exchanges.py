@@ -32,14 +32,14 @@ def exact_gradients(model, size, step):
 
 def exchange(replica, rank, step, moved=True, scale=1.0, spoil=None):
     """Return the gradient after one exchange, which is then settled."""
-    model, watch = replica.module, Stopwatch()
+    model, stopwatch = replica.module, Stopwatch()
     model.zero_grad()
     replica.memory.begin(step, scale)
     batch = batch_of(rank, step)
     if spoil is not None:
         batch[0, 0] = spoil
-    replica.gradients([batch], lambda m, x: loss_of(m, x) * scale, watch)
-    replica.memory.settle(step, watch, moved=moved)
+    replica.gradients([batch], lambda m, x: loss_of(m, x) * scale, stopwatch)
+    replica.memory.settle(step, stopwatch, moved=moved)
     return torch.cat([weight.grad.flatten() for weight in model.parameters()])
 
 

@@ -15,7 +15,7 @@ from unisono.errors import ConfigError
 from unisono.text.load import BytePieces
 from unisono.text.merges import Merges, merges_of
 from unisono.text.normalise import normalise, normalise_lines
-from unisono.text.ragged import Rows
+from unisono.text.ragged import RaggedRows
 from unisono.text.sentence_pieces import SentencePieces, learn_pieces
 from unisono.text.tokenizer import UNKNOWN_ID
 
@@ -61,7 +61,7 @@ def models():
 
 
 def rows_of(words):
-    return Rows(
+    return RaggedRows(
         np.array([i for word in words for i in word], np.int32), np.array(list(map(len, words)))
     )
 

@@ -18,7 +18,7 @@ from unisono.errors import ConfigError
 from unisono.records.events import Warned
 from unisono.records.view import read_run
 from unisono.train.averages import Averages
-from unisono.train.checkpoints.checkpoint_sync import Keeper
+from unisono.train.checkpoints.checkpoint_sync import CheckpointSync
 from unisono.train.divergence_guard import Guard
 from unisono.train.job import run_with
 from unisono.train.progress import Progress
@@ -137,7 +137,7 @@ def go_back(comm, directory):
     model = new_model()
     replica = Compressed(4, 0.002).attach(model, comm)
     optimizer = torch.optim.SGD(model.parameters())
-    keeper = Keeper(
+    keeper = CheckpointSync(
         Path(directory), 2, comm, model, optimizer, Averages(), new_model, replica.memory
     )
     found = []

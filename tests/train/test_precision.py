@@ -22,7 +22,7 @@ from unisono.train.precision import (
     Precision,
     check_precision,
 )
-from unisono.train.step import Dials, Wishes, take_step
+from unisono.train.step import StepControls, StepRequests, take_step
 
 
 def one_update(home, kind, scale=1.0):
@@ -34,7 +34,7 @@ def one_update(home, kind, scale=1.0):
     works = Stream(corpus.split("train"), tiny_settings(Path(home)).batching, 5).from_position(
         1, 0
     )
-    result = take_step(parts, next(works), 1, Wishes(), Dials(loss_scale=scale))
+    result = take_step(parts, next(works), 1, StepRequests(), StepControls(loss_scale=scale))
     works.close()
     return result, dict(parts.replica.module.named_parameters())
 

@@ -18,7 +18,7 @@ from unisono.errors import RunError
 from unisono.records.events import Ended, RolledBack, Saved, StepTaken
 from unisono.records.view import read_run
 from unisono.train.averages import Averages
-from unisono.train.checkpoints.checkpoint_sync import Keeper
+from unisono.train.checkpoints.checkpoint_sync import CheckpointSync
 from unisono.train.checkpoints.rollback import roll_back
 from unisono.train.divergence_guard import Guard
 from unisono.train.job import run_with
@@ -173,7 +173,7 @@ def test_without_the_guard_nobody_goes_back(corpus_home, tmp_path):
 def test_after_three_roll_backs_the_run_ends(tmp_path):
     model = torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters())
-    keeper = Keeper(tmp_path, 2, Solo(), model, optimizer, Averages(), lambda: model)
+    keeper = CheckpointSync(tmp_path, 2, Solo(), model, optimizer, Averages(), lambda: model)
     progress = Progress(step=90, roll_backs=3, rate_factor=0.125, guard=Guard(safe=(50, 0)))
     with pytest.raises(RunError, match="after 3 roll-backs and at 0.125 of its learning rate"):
         next(roll_back(keeper, progress, "the loss rose"))

@@ -19,7 +19,7 @@ from unisono.records.view import read_run
 from unisono.text.tokenizer import END_ID
 from unisono.train.evaluation import (
     ROWS_OF_A_STEP,
-    Examination,
+    EvaluationSplit,
     sentence_losses,
     spread_evenly,
 )
@@ -32,7 +32,7 @@ from unisono.translate.settings import Decoding
 def examination(corpus_home):
     corpus = open_corpus(corpus_home / "corpus")
     tokenizer = corpus.tokenizers().target
-    return Examination(corpus.split("train"), tokenizer, 150, Decoding())
+    return EvaluationSplit(corpus.split("train"), tokenizer, 150, Decoding())
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 1000])
@@ -140,13 +140,13 @@ def test_the_losses_of_all_sentences_are_kept_and_the_sample_is_clean(corpus_hom
     view, corpus = read_run(home / "run"), open_corpus(home / "corpus")
     kept = view.sentence_losses
     assert list(kept.at_step) == [event.step for event in told] == [12, 24]
-    valid = Examination(corpus.split("valid"), corpus.tokenizers().target, 150, Decoding())
+    valid = EvaluationSplit(corpus.split("valid"), corpus.tokenizers().target, 150, Decoding())
     assert kept.tokens.tolist() == valid.target_tokens.tolist()
     model = trained_model(settings, corpus)
     again = sentence_losses(model, valid, Solo())
     np.testing.assert_allclose(kept.at_step[24], again, rtol=1e-5)
     train_split = corpus.split("train")
-    one_by_one = Examination(train_split, valid.tokenizer, 1, Decoding())
+    one_by_one = EvaluationSplit(train_split, valid.tokenizer, 1, Decoding())
     assert len(train_split) <= 500, "then the sample is all of it"
     expected = sum(sentence_losses(model, one_by_one, Solo()))
     tokens = int(train_split.target_lengths.sum()) + len(train_split)

@@ -12,14 +12,14 @@ import torch
 
 from support.tiny import tiny_settings
 from unisono.batching.plan import MicroBatch, StepPlan
-from unisono.batching.stream import Stream, Work, collate
+from unisono.batching.stream import PreparedUpdate, Stream, collate
 from unisono.comm.solo import Solo
 from unisono.comm.strategies.build import STRATEGIES
 from unisono.corpus.reader import open_corpus
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import build_model
 from unisono.schedules import Constant
-from unisono.train.step import Parts, Wishes, take_step
+from unisono.train.step import Parts, StepRequests, take_step
 
 EXACT = [name for name, strategy in STRATEGIES.items() if strategy.exact]
 
@@ -58,7 +58,7 @@ def weights_after(comm, strategy, home, steps=3, dropouts=ALL):
     stream = Stream(corpus.split("train"), budget, 5, world.rank, world.size)
     works = stream.from_position(1, 0)
     for step in range(1, steps + 1):
-        result = take_step(parts, next(works), step, Wishes())
+        result = take_step(parts, next(works), step, StepRequests())
     works.close()
     weights = {name: w.detach().numpy() for name, w in parts.replica.module.named_parameters()}
     return {"loss": np.array(result.loss), "norm": np.array(result.gradient_norm), **weights}
@@ -79,7 +79,7 @@ def after_one_step_in_pieces(home, pieces):
     tokens = int((split.target_lengths[indices] + 1).sum())
     plan = StepPlan(1, cut, 0, tokens, 0, 40)
     batches = tuple(collate(split, batch.indices, batch.number) for batch in cut)
-    result = take_step(parts, Work(plan, 0, 1, batches), 1, Wishes())
+    result = take_step(parts, PreparedUpdate(plan, 0, 1, batches), 1, StepRequests())
     weights = {name: w.detach().numpy() for name, w in parts.replica.module.named_parameters()}
     return {"loss": np.array(result.loss), **weights}
 
@@ -126,7 +126,7 @@ def wishes_of(comm, home):
     budget, world = tiny_settings(Path(home)).batching, comm.world
     stream = Stream(corpus.split("train"), budget, 5, world.rank, world.size)
     works = stream.from_position(1, 0)
-    mine = Wishes(
+    mine = StepRequests(
         stop="signal" if world.rank == 1 else "max_time" if world.rank == 0 else "",
         save=world.rank == world.size - 1,
     )
@@ -135,7 +135,7 @@ def wishes_of(comm, home):
         for weight in parts.replica.module.parameters():
             weight.data.mul_(float("nan"))
     before = [w.detach().clone() for w in parts.replica.module.parameters()]
-    second = take_step(parts, next(works), 2, Wishes(failed=world.rank == 1))
+    second = take_step(parts, next(works), 2, StepRequests(failed=world.rank == 1))
     works.close()
     after = list(parts.replica.module.parameters())
     moved = not all(torch.equal(a, b) for a, b in zip(before, after, strict=True))

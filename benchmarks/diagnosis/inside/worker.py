@@ -23,7 +23,7 @@ from unisono.batching.stream import Batch
 from unisono.text.tokenizer import PADDING_ID
 from unisono.train import loop
 from unisono.train.checkpoints import checkpoint
-from unisono.train.evaluation import Examiner
+from unisono.train.evaluation import Evaluator
 
 
 def write(**fields: Any) -> None:
@@ -86,7 +86,7 @@ def slow_disk(bytes_per_second: float) -> None:
 
 def timed_evaluation() -> None:
     """Change nothing; write down how long evaluations take."""
-    Examiner.validate = timed("evaluation", Examiner.validate)  # type: ignore[method-assign]
+    Evaluator.validate = timed("evaluation", Evaluator.validate)  # type: ignore[method-assign]
 
 
 def timed(name: str, real: Callable[..., Any]) -> Callable[..., Any]:

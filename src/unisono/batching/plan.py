@@ -19,7 +19,7 @@ from unisono.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Source:
+class CorpusSource:
     """Some pairs that lie together, and how often each is taken in one pass."""
 
     pairs: int
@@ -31,7 +31,7 @@ class Source:
         return self.pairs * self.weight
 
 
-def tempered(sources: Sequence[Source], temperature: float) -> list[Source]:
+def tempered(sources: Sequence[CorpusSource], temperature: float) -> list[CorpusSource]:
     """Return the sources with the weights by which a pass at `temperature` takes them.
 
     A source is taken in proportion to weight · pairs^(1/temperature): at 1 as it is, and
@@ -48,13 +48,13 @@ def tempered(sources: Sequence[Source], temperature: float) -> list[Source]:
     ]
 
 
-def shares(sources: Sequence[Source]) -> list[float]:
+def shares(sources: Sequence[CorpusSource]) -> list[float]:
     """Return which part of the pairs of a pass comes from each source."""
     total = sum(source.taken for source in sources) or 1.0
     return [source.taken / total for source in sources]
 
 
-def draw(sources: Sequence[Source], *, seed: int, epoch: int) -> NDArray[np.int64]:
+def draw(sources: Sequence[CorpusSource], *, seed: int, epoch: int) -> NDArray[np.int64]:
     """Return the numbers of the pairs that epoch `epoch`, counted from 1, is made of.
 
     A weight of 2.5 takes every pair twice and a half of them once more. Which half moves on
@@ -144,7 +144,7 @@ def plan_epoch(
     *,
     seed: int,
     epoch: int,
-    sources: Sequence[Source] = (),
+    sources: Sequence[CorpusSource] = (),
 ) -> EpochPlan:
     """Plan one pass: pairs of like length together, micro-batches in random order.
 

@@ -15,8 +15,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unisono.batching.bpe_dropout.dropout import Respelling
-from unisono.batching.plan import EpochPlan, Indices, Source, StepPlan, plan_epoch, tempered
+from unisono.batching.bpe_dropout.dropout import BpeDropout
+from unisono.batching.plan import (
+    CorpusSource,
+    EpochPlan,
+    Indices,
+    StepPlan,
+    plan_epoch,
+    tempered,
+)
 from unisono.batching.settings import Budget
 from unisono.corpus.reader import Split
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID
@@ -96,7 +103,7 @@ Made = tuple[int, StepPlan, tuple[Batch, ...]]  # its place in the epoch, and wh
 
 
 @dataclass(frozen=True)
-class Work:
+class PreparedUpdate:
     """One update: the whole plan, and this process's share of it as tensors."""
 
     plan: StepPlan
@@ -119,27 +126,27 @@ class Stream:
     rank: int = 0
     size: int = 1
     temperature: float = 1.0
-    respelling: Respelling | None = None
+    respelling: BpeDropout | None = None
     _planned: dict[int, EpochPlan] = field(default_factory=dict, repr=False, compare=False)
 
     def updates_in(self, epoch: int) -> int:
         """Return how many updates this pass over the corpus makes; weights let it vary."""
         return len(self._plan(epoch))
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[CorpusSource]:
         """Return the sources of the split, with how often an epoch takes their pairs."""
-        blocks = [Source(block.pairs, block.weight) for block in self.split.blocks]
+        blocks = [CorpusSource(block.pairs, block.weight) for block in self.split.blocks]
         return tempered(blocks, self.temperature)
 
-    def from_position(self, epoch: int, position: int) -> Iterator[Work]:
+    def from_position(self, epoch: int, position: int) -> Iterator[PreparedUpdate]:
         """Yield updates without end, beginning with number `position` of `epoch`."""
         return _ahead(self._works(epoch, position))
 
-    def _works(self, epoch: int, position: int) -> Iterator[Work]:
+    def _works(self, epoch: int, position: int) -> Iterator[PreparedUpdate]:
         while True:
             plan = self._plan(epoch)
             for place, step, batches in self._made(plan, position):
-                yield Work(step, place, len(plan), batches or (nothing_to_learn(),))
+                yield PreparedUpdate(step, place, len(plan), batches or (nothing_to_learn(),))
             epoch, position = epoch + 1, 0
 
     def _plan(self, epoch: int) -> EpochPlan:
@@ -174,9 +181,9 @@ class Stream:
                 yield place, made.step, tuple(batch_of(*made.pairs(b), b.number) for b in mine)
 
 
-def _ahead(works: Iterator[Work]) -> Iterator[Work]:
+def _ahead(works: Iterator[PreparedUpdate]) -> Iterator[PreparedUpdate]:
     """Yield from `works`, which a thread keeps up to AHEAD items in front."""
-    ready: queue.Queue[Work | BaseException] = queue.Queue(maxsize=AHEAD)
+    ready: queue.Queue[PreparedUpdate | BaseException] = queue.Queue(maxsize=AHEAD)
     stop = threading.Event()
     thread = threading.Thread(target=_feed, args=(works, ready, stop), daemon=True)
     thread.start()
@@ -192,9 +199,11 @@ def _ahead(works: Iterator[Work]) -> Iterator[Work]:
 
 
 def _feed(
-    works: Iterator[Work], ready: "queue.Queue[Work | BaseException]", stop: threading.Event
+    works: Iterator[PreparedUpdate],
+    ready: "queue.Queue[PreparedUpdate | BaseException]",
+    stop: threading.Event,
 ) -> None:
-    item: Work | BaseException
+    item: PreparedUpdate | BaseException
     while not stop.is_set():
         try:
             item = next(works)

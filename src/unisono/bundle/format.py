@@ -57,17 +57,17 @@ class _Versioned(msgspec.Struct, frozen=True):
     format: int
 
 
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BundleManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The files of a bundle."""
 
     format: int
     files: dict[str, atomic.Written]
 
 
-def manifest_of(directory: Path) -> Manifest:
+def manifest_of(directory: Path) -> BundleManifest:
     """Return the manifest that the files in `directory` deserve."""
     names = sorted(path.name for path in directory.iterdir() if path.name != MANIFEST)
-    return Manifest(FORMAT, {name: atomic.written(directory / name) for name in names})
+    return BundleManifest(FORMAT, {name: atomic.written(directory / name) for name in names})
 
 
 def as_json(content: msgspec.Struct) -> bytes:
@@ -83,7 +83,7 @@ def verify(directory: Path) -> None:
             where=str(directory),
             fix="name the `bundle` directory of a finished run",
         )
-    files = read(directory / MANIFEST, Manifest).files
+    files = read(directory / MANIFEST, BundleManifest).files
     if set(files) not in _FILES:
         raise damaged(directory / MANIFEST, f"it lists {', '.join(sorted(files))}")
     for name, entry in files.items():

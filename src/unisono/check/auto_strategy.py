@@ -6,14 +6,14 @@ from pathlib import Path
 import msgspec
 
 from unisono import atomic
-from unisono.check.probe_run import rehearse
+from unisono.check.probe_run import probe
 from unisono.comm.collectives import all_or_none
 from unisono.comm.protocol import Comm
 from unisono.comm.waiting import Tell
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
 from unisono.cost_model.forecast import Forecast, forecast
-from unisono.cost_model.scenarios import AUTO, Way
+from unisono.cost_model.scenarios import AUTO, Scenario
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.errors import DataError
 from unisono.records.events import Chose, how_often
@@ -60,7 +60,7 @@ def settle(
     if before is not None:
         return _with(settings, before), _still(before, machines)
     tell("measuring computing and network, to choose how to exchange gradients")
-    found = forecast(rehearse(comm, settings, corpus, seconds, whole=False))
+    found = forecast(probe(comm, settings, corpus, seconds, whole=False))
     for note in found.notes if comm.world.leads else ():
         tell(note)
     told = comm.gather_bytes(msgspec.json.encode(choose(found)))[0]
@@ -133,7 +133,7 @@ def choose(found: Forecast) -> Choice:
     )
 
 
-def _would(way: Way) -> str:
+def _would(way: Scenario) -> str:
     return f"{way.waiting:.0%} of the time would be waiting for the network"
 
 

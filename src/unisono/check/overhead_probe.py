@@ -6,7 +6,7 @@ What a run does besides its updates, measured: data, evaluations, checkpoints.
 import time
 from dataclasses import dataclass
 
-from unisono.check.probe_updates import Trial
+from unisono.check.probe_updates import ProbeUpdates
 from unisono.comm.protocol import Comm
 from unisono.models.transformer import TransformerModel
 from unisono.records.events import Saved
@@ -36,7 +36,7 @@ class Deadline:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Overhead:
     """Seconds of what a run does besides its updates, and what there was no time for."""
 
     loader: float = 0.0
@@ -47,9 +47,9 @@ class Beside:
     unmeasured: tuple[str, ...] = ()
 
 
-def measure_beside(
-    session: Session, trial: Trial, model: TransformerModel, deadline: Deadline
-) -> Beside:
+def measure_overhead(
+    session: Session, trial: ProbeUpdates, model: TransformerModel, deadline: Deadline
+) -> Overhead:
     """Measure one of each, as long as there is time; translations are the first to be left."""
     comm, settings, unmeasured = session.parts.comm, session.settings, []
     loader = worst(comm, trial.loader_seconds())
@@ -70,7 +70,7 @@ def measure_beside(
     elif trial.translates:
         unmeasured.append("translations")
     there = saved if isinstance(saved, Saved) else None
-    return Beside(
+    return Overhead(
         loader=loader,
         evaluation=evaluation,
         translation=translation,

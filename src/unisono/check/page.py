@@ -12,8 +12,8 @@ import msgspec
 
 from unisono.cost_model.forecast import Forecast
 from unisono.cost_model.memory import memory_of
-from unisono.cost_model.probe_results import Measured, Process
-from unisono.cost_model.scenarios import Way
+from unisono.cost_model.probe_results import ProbeResults, Process
+from unisono.cost_model.scenarios import Scenario
 from unisono.printable import printable
 from unisono.units import amount_of_bytes, duration
 
@@ -44,7 +44,7 @@ def json_of(found: Forecast) -> str:
     )
 
 
-def _plain(way: Way) -> dict[str, Any]:
+def _plain(way: Scenario) -> dict[str, Any]:
     return {
         "machines": way.machines,
         "hosts": way.hosts,
@@ -93,7 +93,7 @@ def _about_machines(found: Forecast) -> list[str]:
     return [*lines, *_about_network(measured)]
 
 
-def _about_network(measured: Measured) -> list[str]:
+def _about_network(measured: ProbeResults) -> list[str]:
     lines = []
     rates = [
         f"{_mbit(pair.rate)} from {measured.machine(pair.sender)} to "
@@ -156,7 +156,7 @@ def _about_work(found: Forecast) -> list[str]:
     return lines
 
 
-def _about_evaluation(measured: Measured) -> str:
+def _about_evaluation(measured: ProbeResults) -> str:
     if "evaluations" in measured.unmeasured:
         return "evaluation  not measured"
     translated = f"of which {duration(measured.translation_seconds)} for translations"
@@ -165,7 +165,7 @@ def _about_evaluation(measured: Measured) -> str:
     return f"evaluation  {duration(measured.evaluation_seconds)}, {translated}"
 
 
-def _about_checkpoint(measured: Measured) -> str:
+def _about_checkpoint(measured: ProbeResults) -> str:
     if "checkpoints" in measured.unmeasured:
         return "checkpoint  not measured"
     size = amount_of_bytes(measured.checkpoint_bytes)
@@ -201,7 +201,7 @@ def _table(found: Forecast) -> list[str]:
     return lines
 
 
-def _row(way: Way, *, priced: bool) -> str:
+def _row(way: Scenario, *, priced: bool) -> str:
     between = f"{duration(way.seconds.low)} – {duration(way.seconds.high)}"
     money = f"{way.money:>10,.2f}" if priced else ""
     hours = f"{way.hours:>9,.2f}" if way.course.updates else f"{'unknown':>9}"

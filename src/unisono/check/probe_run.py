@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 
 from unisono.check.inventory import describe_process, existing_part
-from unisono.check.overhead_probe import Beside, Deadline, measure_beside, worst
-from unisono.check.probe_updates import NotExchanged, Trial
+from unisono.check.overhead_probe import Deadline, Overhead, measure_overhead, worst
+from unisono.check.probe_updates import NoExchange, ProbeUpdates
 from unisono.comm.collectives import all_or_none
-from unisono.comm.probes.compression import PackingProbe, narrowing_cost, outer_cost
+from unisono.comm.probes.compression import CompressionProbe, narrowing_cost, outer_cost
 from unisono.comm.probes.link import latency, one_way_rates, sum_of, sustained
 from unisono.comm.protocol import Comm, Strategy, World
 from unisono.comm.strategies.ddp import Ddp
@@ -28,11 +28,11 @@ from unisono.corpus.reader import Corpus, open_corpus
 from unisono.cost_model.exchange import narrowed
 from unisono.cost_model.probe_results import (
     Gradient,
-    Job,
-    Measured,
     OneWay,
+    ProbeResults,
     Process,
     Sum,
+    TrainingJob,
     Update,
 )
 from unisono.cost_model.scenarios import AUTO
@@ -61,9 +61,9 @@ STREAM_SHARE = 0.15  # of the time, for a steady stream that shows whether a rat
 FLOAT = 4
 
 
-def run_rehearsal(
+def run_probe(
     settings: Settings, seconds: float = SECONDS, tell: Tell = say_nothing
-) -> tuple[Measured, World]:
+) -> tuple[ProbeResults, World]:
     """Rehearse alone, or with the processes started with this one; return its place, too."""
     with joined(settings, PATIENCE_SECONDS, tell) as comm:
         began = time.perf_counter()
@@ -74,10 +74,10 @@ def run_rehearsal(
         check_possible(comm, settings, corpus)
         all_or_none(comm, lambda: check_made_as_told(settings, corpus))
         set_tf32(settings.train.tf32, comm.world.device)
-        return rehearse(comm, settings, corpus, seconds, tell, began=began), comm.world
+        return probe(comm, settings, corpus, seconds, tell, began=began), comm.world
 
 
-def rehearse(
+def probe(
     comm: Comm,
     settings: Settings,
     corpus: Corpus,
@@ -86,7 +86,7 @@ def rehearse(
     *,
     whole: bool = True,
     began: float = 0.0,
-) -> Measured:
+) -> ProbeResults:
     """Return what the run of `settings` would do with the processes of `comm`.
 
     Without the `whole`, only updates and their exchange are measured. Whatever has no time
@@ -98,9 +98,9 @@ def rehearse(
     keep_freed_memory()
     with _scratch(settings, comm) as directory, fitting(settings, comm.world.device):
         aside = msgspec.structs.replace(settings, run=directory)
-        strategy: Strategy = Ddp() if comm.world.size == 1 else NotExchanged()
+        strategy: Strategy = Ddp() if comm.world.size == 1 else NoExchange()
         session, model = build_session(aside, corpus, comm, Signals(), strategy)
-        with closing(Trial(session)) as trial:
+        with closing(ProbeUpdates(session)) as trial:
             measured = _measure(session, trial, model, deadline, seconds, tell, whole=whole)
         mine = describe_process(settings, comm, *measured.turns)
     told = comm.gather_bytes(msgspec.json.encode(mine))
@@ -111,20 +111,20 @@ def rehearse(
     )
     # Shares and clocks differ: what follows from them must not differ from process to process.
     first = comm.gather_bytes(msgspec.json.encode(found) if comm.world.leads else b"")[0]
-    return msgspec.json.decode(first, type=Measured)
+    return msgspec.json.decode(first, type=ProbeResults)
 
 
 @dataclass(frozen=True)
 class _Own:
     """What this process found of what all have in common, and its own turns."""
 
-    found: Measured
+    found: ProbeResults
     turns: tuple[list[Update], list[Sum]]
 
 
 def _measure(
     session: Session,
-    trial: Trial,
+    trial: ProbeUpdates,
     model: TransformerModel,
     deadline: Deadline,
     seconds: float,
@@ -137,19 +137,19 @@ def _measure(
     each = worst(comm, all_fit(comm, settings, trial.first_update))
     tell("measuring the network, then computing and network in turns")
     network = _network(comm, seconds)
-    packing = PackingProbe(comm)
+    packing = CompressionProbe(comm)
     outer = outer_cost(comm) if several else 0.0
     narrowing = _narrowing(comm, model, settings.sync.low_rank) if whole else 0.0
     rest = REST_SECONDS + each if whole else 0.0
     passes = _passes(deadline, each, rest) if several else 0
     gradients = _gradients(session, trial, model, passes) if passes else []
     turns = _turns(comm, trial, packing, deadline, rest, _sizes(model, network.pairs))
-    beside = Beside()
+    beside = Overhead()
     if whole:
         tell("measuring an evaluation, a checkpoint and the data")
-        beside = measure_beside(session, trial, model, deadline)
+        beside = measure_overhead(session, trial, model, deadline)
     unasked = ["when each gradient is ready"] if several and not passes else []
-    found = Measured(
+    found = ProbeResults(
         job=_job(settings, session, trial, model, gradients),
         processes=(),
         pairs=tuple(network.pairs),
@@ -206,7 +206,7 @@ def _passes(deadline: Deadline, each: float, rest: float) -> int:
 
 
 def _gradients(
-    session: Session, trial: Trial, model: TransformerModel, passes: int
+    session: Session, trial: ProbeUpdates, model: TransformerModel, passes: int
 ) -> list[Gradient]:
     """Return the leading process's: it is the one by which DDP fills its buckets."""
     comm = session.parts.comm
@@ -225,8 +225,8 @@ def _sizes(model: TransformerModel, pairs: Sequence[OneWay]) -> tuple[int, int]:
 
 def _turns(
     comm: Comm,
-    trial: Trial,
-    packing: PackingProbe,
+    trial: ProbeUpdates,
+    packing: CompressionProbe,
     deadline: Deadline,
     rest: float,
     sizes: tuple[int, int],
@@ -259,16 +259,16 @@ def _turns(
 def _job(
     settings: Settings,
     session: Session,
-    trial: Trial,
+    trial: ProbeUpdates,
     model: TransformerModel,
     gradients: list[Gradient],
-) -> Job:
+) -> TrainingJob:
     limits, sync = settings.train, settings.sync
     updates = updates_of(settings, session.stream)
     # The closing updates are those before `max_steps`, whatever ends the run before.
     closing = sync.closing_steps if sync.closing_steps < limits.max_steps else 0
     count = len(trial.tokens)
-    return Job(
+    return TrainingJob(
         parameters=sum(weight.numel() for weight in model.parameters()),
         tokens_per_update=sum(trial.tokens) / count,
         sentences_per_update=sum(trial.sentences) / count,

@@ -23,7 +23,7 @@ from unisono.models.output import loss_sums, token_losses
 from unisono.models.transformer import TransformerModel
 from unisono.train.evaluation import ROWS_OF_A_STEP
 from unisono.train.loop import Session
-from unisono.train.step import Wishes, take_step
+from unisono.train.step import StepRequests, take_step
 from unisono.translate.beam import search
 
 ROUND_SECONDS = 1.0
@@ -37,7 +37,7 @@ PARTS = ("forward", "backward", "optimizer")
 
 
 @dataclass(frozen=True)
-class NotExchanged:
+class NoExchange:
     """Every process for itself."""
 
     exact: ClassVar[bool] = False
@@ -46,7 +46,7 @@ class NotExchanged:
         return AllReduce().attach(model, Solo(World(device=comm.world.device)))
 
 
-class Trial:
+class ProbeUpdates:
     """Takes updates from the beginning of the corpus; its model is thrown away later."""
 
     def __init__(self, session: Session) -> None:
@@ -75,18 +75,18 @@ class Trial:
         work = replace(next(self._works), batches=(batch,) * self._at_once)
         self._step += 1
         began = time.perf_counter()
-        take_step(alone, work, self._step, Wishes())
+        take_step(alone, work, self._step, StepRequests())
         wait_for_device(parts.comm.world.device)
         return time.perf_counter() - began
 
     def round(self) -> Update:
         """Take some updates, as many on every process; return the mean of them."""
-        parts, watch = self._session.parts, self._session.parts.watch
-        watch.lap()
+        parts, stopwatch = self._session.parts, self._session.parts.stopwatch
+        stopwatch.lap()
         sums = dict.fromkeys((*PARTS, "other"), 0.0)
         for _ in range(self._repeats):
             scale = self._update()
-            seconds, spent = watch.lap()
+            seconds, spent = stopwatch.lap()
             for name in PARTS:
                 # The optimizer's work does not depend on how much of the update was done.
                 sums[name] += spent.get(name, 0.0) * (1.0 if name == "optimizer" else scale)
@@ -101,7 +101,7 @@ class Trial:
     def _update(self) -> float:
         """Take one update, or a part of it; return how much larger the whole one is."""
         parts = self._session.parts
-        with parts.watch.time("data"):
+        with parts.stopwatch.time("data"):
             work = next(self._works)
         self._step += 1
         self.batches.append(len(work.batches))
@@ -109,7 +109,7 @@ class Trial:
         self.sentences.append(work.plan.sentences)
         done = work.batches[: self._slice]
         began = time.perf_counter()
-        take_step(parts, replace(work, batches=done), self._step, Wishes())
+        take_step(parts, replace(work, batches=done), self._step, StepRequests())
         each = (time.perf_counter() - began) / len(done)
         self._slice = max(self._at_once, int(SLICE_SECONDS / each))
         return _positions(work.batches) / max(1, _positions(done))

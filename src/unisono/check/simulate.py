@@ -12,18 +12,17 @@ from dataclasses import dataclass, replace
 from unisono.cost_model.cluster import Cluster, choices, step_on
 from unisono.cost_model.devices import FLOPS_PER_BYTE
 from unisono.cost_model.exchange import Exchange, Link
-from unisono.cost_model.probe_results import Job as Plan
-from unisono.cost_model.probe_results import Measured, Process
+from unisono.cost_model.probe_results import ProbeResults, Process, TrainingJob
 from unisono.cost_model.run_cost import (
-    Bill,
-    Course,
     Option,
-    bill_for,
-    course_of,
+    Price,
+    RunCost,
     least_drastic,
+    price_of,
+    run_cost_of,
     why_not,
 )
-from unisono.cost_model.step import Step, Work
+from unisono.cost_model.step import ComputeTimes, StepCost
 from unisono.models.settings import TransformerSettings
 from unisono.models.size import parameter_count, training_flops
 
@@ -35,7 +34,7 @@ DOUBT = 0.20
 
 
 @dataclass(frozen=True)
-class Job:
+class SimulatedJob:
     """What is to be trained, and how fast a device computes."""
 
     model: TransformerSettings
@@ -58,17 +57,17 @@ class Job:
         """Return the sentences of one update."""
         return self.tokens_per_update / self.length
 
-    def work(self, devices: int) -> Work:
+    def work(self, devices: int) -> ComputeTimes:
         """Return what each of `devices` computes in one update."""
         flops = training_flops(self.model, self.vocabulary, 1, self.length, self.length)
         seconds = flops * self.sentences / devices / self.flops_per_second
         memory_rate = self.flops_per_second / FLOPS_PER_BYTE
         optimizer = self.parameters * OPTIMIZER_BYTES / memory_rate
-        return Work(seconds / 3, seconds * 2 / 3, optimizer=optimizer)
+        return ComputeTimes(seconds / 3, seconds * 2 / 3, optimizer=optimizer)
 
-    def on(self, cluster: Cluster) -> Measured:
+    def on(self, cluster: Cluster) -> ProbeResults:
         """Return what probes would find on machines that one does not have."""
-        plan = Plan(
+        plan = TrainingJob(
             parameters=self.parameters,
             tokens_per_update=self.tokens_per_update,
             sentences_per_update=self.sentences,
@@ -81,7 +80,7 @@ class Job:
             Process(rank, local_rank, f"node{node}", "cuda", 1, 1, 0, 0, 0)
             for rank, (node, local_rank) in enumerate(ranks)
         ]
-        return Measured(plan, tuple(processes))
+        return ProbeResults(plan, tuple(processes))
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,9 @@ class Line:
     `step` is an update by itself. The `bill` is for updates with their share of the whole run.
     """
 
-    step: Step
-    course: Course
-    bill: Bill
+    step: StepCost
+    course: RunCost
+    bill: Price
     exchange: Exchange
     speedup: float
     warning: str
@@ -130,7 +129,9 @@ class Outlook:
         return self.lines[least_drastic(options)]
 
 
-def outlooks(job: Job, nodes: Sequence[int], devices: int, link: Link) -> list[Outlook]:
+def outlooks(
+    job: SimulatedJob, nodes: Sequence[int], devices: int, link: Link
+) -> list[Outlook]:
     """Return what one machine would make of the job, and each number of `nodes`.
 
     Each machine has so many `devices`. Each number is compared with one machine, and with
@@ -144,7 +145,9 @@ def outlooks(job: Job, nodes: Sequence[int], devices: int, link: Link) -> list[O
     return found
 
 
-def in_doubt(job: Job, nodes: Sequence[int], devices: int, link: Link) -> list[list[Outlook]]:
+def in_doubt(
+    job: SimulatedJob, nodes: Sequence[int], devices: int, link: Link
+) -> list[list[Outlook]]:
     """Return the outlooks if devices compute slower than was assumed, and if faster."""
     rates = [job.flops_per_second * factor for factor in (1 - DOUBT, 1 + DOUBT)]
     jobs = [replace(job, flops_per_second=rate) for rate in rates]
@@ -173,13 +176,13 @@ def _warned(nodes: int, line: Line, smaller: Sequence[Outlook]) -> Line:
     return replace(line, warning=why_not(nodes, line.speedup / same[fewer], 0.0, fewer))
 
 
-def _lines(job: Job, cluster: Cluster, one: Bill | None) -> list[Line]:
+def _lines(job: SimulatedJob, cluster: Cluster, one: Price | None) -> list[Line]:
     work, measured = job.work(cluster.ranks), job.on(cluster)
     lines = []
     for exchange in choices(job.parameters, cluster, work):
         step = step_on(cluster, work, exchange, job.parameters)
-        course = course_of(measured, exchange, step, cluster.link)
-        bill = bill_for(
+        course = run_cost_of(measured, exchange, step, cluster.link)
+        bill = price_of(
             _mean_update(step, course),
             nodes=cluster.nodes,
             sentences_per_step=job.sentences,
@@ -193,9 +196,9 @@ def _lines(job: Job, cluster: Cluster, one: Bill | None) -> list[Line]:
     return lines
 
 
-def _mean_update(step: Step, course: Course) -> Step:
+def _mean_update(step: StepCost, course: RunCost) -> StepCost:
     """Return an update with its share of what comes between updates."""
     seconds, waiting = (
         whole / course.updates for whole in (course.seconds, course.waiting_seconds)
     )
-    return Step(seconds, seconds - waiting, waiting, step.hidden)
+    return StepCost(seconds, seconds - waiting, waiting, step.hidden)

@@ -14,7 +14,7 @@ from unisono.cli.options import Number, config_argument, set_option
 from unisono.config.load import load_settings
 from unisono.cost_model.forecast import forecast
 from unisono.exit_codes import DONE, FAILED
-from unisono.launch.plan import Training, plan_local
+from unisono.launch.plan import LaunchedTraining, plan_local
 
 
 @click.command()
@@ -60,7 +60,7 @@ def check(
         sys.exit(_here(settings, seconds, price, force=force, as_json=as_json))
     words = [f"--seconds={seconds:g}", f"--price={price:g}"]
     words += ["--force"] * force + ["--json"] * as_json
-    training = Training(
+    training = LaunchedTraining(
         config, overrides, settings, workers or 1, verb="check", words=tuple(words)
     )
     if where["hosts"]:
@@ -70,9 +70,9 @@ def check(
 
 def _here(settings: Any, seconds: float, price: float, *, force: bool, as_json: bool) -> int:
     """Measure as one of the processes that were started, and show what was found."""
-    from unisono.check.probe_run import run_rehearsal
+    from unisono.check.probe_run import run_probe
 
-    measured, world = run_rehearsal(settings, seconds, _talk)
+    measured, world = run_probe(settings, seconds, _talk)
     found = forecast(measured, price)
     if world.leads:
         print(json_of(found) if as_json else page_of(found), flush=True)

@@ -12,7 +12,7 @@ from unisono.cli.options import PathType
 from unisono.diagnose.diagnosis import diagnose
 from unisono.printable import printable
 from unisono.records.view import read_run
-from unisono.report.comparison import Comparison, Row, compare_runs
+from unisono.report.comparison import ComparisonRow, RunComparison, compare_runs
 from unisono.report.page import write_comparison
 
 WIDEST = 36
@@ -40,7 +40,7 @@ def compare(
         print(f"wrote {html}", file=sys.stderr)
 
 
-def _as_json(found: Comparison) -> str:
+def _as_json(found: RunComparison) -> str:
     tables = {"settings": found.settings, "results": found.results}
     columns = {
         name: {row.name: dict(zip(found.names, row.cells, strict=True)) for row in rows}
@@ -49,7 +49,7 @@ def _as_json(found: Comparison) -> str:
     return json.dumps({"format": 1, "runs": found.names, **columns})
 
 
-def _tables(found: Comparison, frame: str) -> str:
+def _tables(found: RunComparison, frame: str) -> str:
     blocks = [_table("results", found.names, found.results, frame)]
     if found.settings:
         blocks.append(_table("settings that differ", found.names, found.settings, frame))
@@ -58,7 +58,7 @@ def _tables(found: Comparison, frame: str) -> str:
     return "\n\n".join(blocks)
 
 
-def _table(title: str, names: Sequence[str], rows: Sequence[Row], frame: str) -> str:
+def _table(title: str, names: Sequence[str], rows: Sequence[ComparisonRow], frame: str) -> str:
     marked = frame != "{}"
     lines = [(title, *names), *((row.name, *row.cells) for row in rows)]
     cells = [[_cell(cell, marked=marked) for cell in line] for line in lines]

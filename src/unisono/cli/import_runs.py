@@ -108,14 +108,14 @@ def config(source: Path, to: Path, processes: int) -> None:
 
 
 def _told(facts: dict[str, Any]) -> Any:
-    from unisono.importers.imported_run import Told
+    from unisono.importers.imported_run import UserFacts
 
     if facts["measured"] and not facts["link"]:
         raise ConfigError(
             "--measured says how --link is known", where="--measured", fix="give both"
         )
     rate = amount(facts["link"], BITS, "--link", '"1gbit"') if facts["link"] else 0.0
-    return Told(
+    return UserFacts(
         processes=facts["processes"],
         machines=facts["machines"],
         parameters=facts["parameters"],

@@ -19,8 +19,8 @@ from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.exit_codes import PREEMPTED
-from unisono.lab.build import rehearse
-from unisono.lab.fan_out import Everywhere, plan_agent
+from unisono.lab.build import dry_run as lab_dry_run
+from unisono.lab.fan_out import LabFanOut, plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan, name_of
 from unisono.launch.plan import Command, Restarts
@@ -80,7 +80,7 @@ def lab(
     again = Restarts(restarts, str(run or ""), fewest)
     programs = _training(plan, command, again) if trains else _programs(plan, on, command)
     if dry_run:
-        print(rehearse(plan, programs, sorted(os.sched_getaffinity(0))))
+        print(lab_dry_run(plan, programs, sorted(os.sched_getaffinity(0))))
         return
     began = time.time()
     with Lab(plan) as machines:
@@ -161,7 +161,7 @@ def _everywhere(
     machines: Lab, programs: Sequence[tuple[int, Command]], *, may_lose: bool, bare: bool
 ) -> int:
     """Run programs on all nodes and show what they say; return the first bad exit code."""
-    running = Everywhere(machines, programs, may_lose=may_lose)
+    running = LabFanOut(machines, programs, may_lose=may_lose)
     names = [name_of(node) for node in range(machines.plan.nodes)]
     show_everywhere(running, names, bare=bare)
     return running.exit_code

@@ -18,7 +18,7 @@ from unisono.cli.pages.progress import passing_on
 from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.exit_codes import PREEMPTED
-from unisono.launch.plan import Command, Restarts, Training, plan_local
+from unisono.launch.plan import Command, LaunchedTraining, Restarts, plan_local
 from unisono.launch.slurm import was_preempted
 
 ELSEWHERE: dict[str, Callable[..., int]] = {
@@ -60,7 +60,7 @@ def launch(
     mode = mode_of(context)
     settings = load_settings(config, overrides)
     again = Restarts(restarts, settings.run, fewest)
-    training = Training(config, overrides, settings, workers, again)
+    training = LaunchedTraining(config, overrides, settings, workers, again)
     if mode:
         sys.exit(ELSEWHERE[mode](training, dry_run=dry_run, **where))
     command = plan_local(training.arguments, workers, again)

@@ -24,10 +24,10 @@ from unisono.cli.options import config_argument, set_option
 from unisono.cli.pages.corpus import short
 from unisono.config.load import load_settings
 from unisono.config.settings import Settings
-from unisono.corpus.manifest import Manifest
+from unisono.corpus.manifest import CorpusManifest
 from unisono.corpus.reader import open_corpus
 from unisono.prepare.build import prepare_corpus
-from unisono.prepare.job import Progress
+from unisono.prepare.job import PrepareProgress
 from unisono.units import amount_of_bytes, duration
 
 _WIDTH = 80  # of a line where there is no terminal
@@ -82,7 +82,7 @@ def prepare_for(settings: Settings, workers: int = 0) -> None:
     print("\n".join(_summary(directory, manifest, took, width)), file=sys.stderr)
 
 
-def _summary(directory: str, manifest: Manifest, took: str, width: int) -> Iterator[str]:
+def _summary(directory: str, manifest: CorpusManifest, took: str, width: int) -> Iterator[str]:
     train = manifest.splits["train"]
     dropped = sum(drop.count for drop in manifest.dropped_from(training=True).values())
     size = sum(entry.source.text_bytes + entry.target.text_bytes for entry in manifest.inputs)
@@ -103,12 +103,12 @@ def _summary(directory: str, manifest: Manifest, took: str, width: int) -> Itera
     yield from _drops(manifest, width)
 
 
-def _vocabularies(manifest: Manifest) -> list[int]:
+def _vocabularies(manifest: CorpusManifest) -> list[int]:
     own = [] if manifest.joint else [manifest.source_vocabulary]
     return [*own, manifest.vocabulary]
 
 
-def _drops(manifest: Manifest, width: int) -> Iterator[str]:
+def _drops(manifest: CorpusManifest, width: int) -> Iterator[str]:
     """Yield a table of the reasons, and below each an example in two lines."""
     training, total = manifest.dropped_from(training=True), manifest.read_training_pairs
     held_out = manifest.dropped_from(training=False)
@@ -121,9 +121,9 @@ def _drops(manifest: Manifest, width: int) -> Iterator[str]:
             yield f"    | {short(side, width - 7)}"
 
 
-def draw(progress: Generator[Progress, None, None]) -> Progress:
+def draw(progress: Generator[PrepareProgress, None, None]) -> PrepareProgress:
     """Draw progress on a terminal, say nothing in a log file; return the last."""
-    last = Progress("", 0, 0)
+    last = PrepareProgress("", 0, 0)
     console = Console(file=sys.stderr)
     with closing(progress) as steps:
         if not console.is_terminal:

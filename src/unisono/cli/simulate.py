@@ -10,7 +10,7 @@ import click
 
 from unisono.atomic import write_text
 from unisono.check.plot import plot_of
-from unisono.check.simulate import DOUBT, Job, Line, Outlook, in_doubt, outlooks
+from unisono.check.simulate import DOUBT, Line, Outlook, SimulatedJob, in_doubt, outlooks
 from unisono.cli.options import Number, PathType
 from unisono.cli.pages.simulate import machine_in_words, page_of
 from unisono.cost_model.devices import device_called
@@ -87,7 +87,7 @@ def simulate(plot: Path | None, as_json: bool, **options: Any) -> None:
         print(f"wrote {plot}", file=sys.stderr)
 
 
-def _job(options: dict[str, Any]) -> Job:
+def _job(options: dict[str, Any]) -> SimulatedJob:
     if options["model"] not in PRESETS:
         raise ConfigError(
             f"no preset is called {options['model']}",
@@ -96,7 +96,7 @@ def _job(options: dict[str, Any]) -> Job:
         )
     tflops = options["tflops"]
     device = None if tflops else device_called(options["gpu"])
-    return Job(
+    return SimulatedJob(
         model=TransformerSettings(**PRESETS[options["model"]]),
         vocabulary=options["vocabulary"],
         tokens_per_update=options["tokens_per_update"],
@@ -137,7 +137,7 @@ def _check_place(plot: Path) -> None:
 
 
 def _as_json(
-    job: Job,
+    job: SimulatedJob,
     found: Sequence[Outlook],
     doubtful: Sequence[Sequence[Outlook]],
     inputs: dict[str, Any],

@@ -24,12 +24,12 @@ def train(config: Path, overrides: tuple[str, ...]) -> None:
     settings = load_settings(config, overrides)
     from unisono.check.auto_strategy import settle_strategy
     from unisono.cli.pages.progress import Screen
-    from unisono.live.live_diagnosis import Onlooker
+    from unisono.live.live_diagnosis import LiveDiagnosis
     from unisono.records.events import Ended
     from unisono.train.job import run_training
 
     reason = ""
-    with Screen(settings) as screen, closing(Onlooker(Path(settings.run))) as onlooker:
+    with Screen(settings) as screen, closing(LiveDiagnosis(Path(settings.run))) as onlooker:
         for event in run_training(settings, screen.tell, settle_strategy):
             screen.show(event)
             for found in onlooker.saw(event):

@@ -80,7 +80,7 @@ class Comm(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class StrategyTensors:
     """What replicas keep, by name: `shared` is the same on all processes.
 
     `own` is not, but its names and shapes are, and only its sum over all processes counts.
@@ -90,14 +90,14 @@ class Kept:
     shared: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-class Memory(Protocol):
+class StrategyState(Protocol):
     """What a replica carries from one update to the next besides weights and optimizer."""
 
     def begin(self, step: int, scale: float) -> None:
         """Take note that update `step` comes, whose losses are multiplied by `scale`."""
         ...
 
-    def settle(self, step: int, watch: Stopwatch, *, moved: bool) -> None:
+    def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
         """Take note that update `step` moved the weights, or was skipped, on all processes.
 
         A gradient that was exchanged and never settled leaves no trace.
@@ -128,11 +128,11 @@ class Memory(Protocol):
         """
         ...
 
-    def state(self) -> Kept:
+    def state(self) -> StrategyTensors:
         """Return what a checkpoint must hold for all to go on exactly."""
         ...
 
-    def load(self, kept: Kept) -> None:
+    def load(self, kept: StrategyTensors) -> None:
         """Go on from `kept`, whatever was before. Nothing kept is a beginning."""
         ...
 
@@ -146,11 +146,13 @@ class Replica(Protocol):
         ...
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> StrategyState:
         """Return what goes from one update to the next."""
         ...
 
-    def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
+    def gradients(
+        self, batches: Sequence[Any], loss_of: LossOf, stopwatch: Stopwatch
+    ) -> Tensor:
         """Leave in `.grad` the sum over all processes and batches; return this one's loss.
 
         `watch` gets the seconds of "forward", "backward" and "exchange", the last being

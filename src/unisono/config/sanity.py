@@ -2,10 +2,10 @@
 
 import msgspec
 
-from unisono.config.settings import Data, Pair, Settings
+from unisono.config.settings import Data, Settings, TextPair
 from unisono.errors import ConfigError
 from unisono.models.settings import check_choices
-from unisono.schedules import Cosine, Linear
+from unisono.schedules import Cosine, LinearDecay
 from unisono.text.normalise import Normalisation, what_is_wrong_with
 from unisono.units import seconds_of
 
@@ -45,7 +45,7 @@ def _check_data(data: Data, where: str) -> None:
         _check_pair(data.test, f"{where} [data.test]")
 
 
-def _check_pair(pair: Pair, where: str) -> None:
+def _check_pair(pair: TextPair, where: str) -> None:
     named = [name for name in ("source", "target") if getattr(pair, name)]
     if pair.tsv and named:
         raise ConfigError(
@@ -213,7 +213,10 @@ def _learns_unigrams(settings: Settings) -> bool:
 
 def _check_schedule(settings: Settings, where: str) -> None:
     schedule = settings.schedule
-    if isinstance(schedule, Cosine | Linear) and schedule.total_steps <= schedule.warmup_steps:
+    if (
+        isinstance(schedule, Cosine | LinearDecay)
+        and schedule.total_steps <= schedule.warmup_steps
+    ):
         raise ConfigError(
             f"the schedule ends at step {schedule.total_steps}, before its warm-up of "
             f"{schedule.warmup_steps} steps is over",

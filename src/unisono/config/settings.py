@@ -6,7 +6,7 @@ import msgspec
 
 from unisono.batching.settings import Batching
 from unisono.comm.settings import Sync
-from unisono.heartbeat.settings import Limits
+from unisono.heartbeat.settings import SectionLimits
 from unisono.models.settings import TransformerSettings
 from unisono.monitor.settings import Monitor
 from unisono.optim.settings import Adam, Optimizer
@@ -19,11 +19,11 @@ Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StrictTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of settings: unknown keys are refused, and nothing changes after loading."""
 
 
-class Pair(Table, frozen=True):
+class TextPair(StrictTable, frozen=True):
     """Two text files, line by line translations of each other, or one file of columns.
 
     `weight` is how often a pass over the corpus takes each pair; 0.5 takes a half of them,
@@ -39,17 +39,17 @@ class Pair(Table, frozen=True):
     tag: str = ""
 
 
-class Data(Table, frozen=True):
+class Data(StrictTable, frozen=True):
     """The raw text. Paths are relative to the directory the command is started in."""
 
     source_language: str = "en"
     target_language: str = "de"
-    train: list[Pair] = []
-    valid: Pair | None = None
-    test: Pair | None = None
+    train: list[TextPair] = []
+    valid: TextPair | None = None
+    test: TextPair | None = None
 
 
-class CorpusSettings(Table, frozen=True):
+class CorpusSettings(StrictTable, frozen=True):
     """How raw text becomes a corpus. `tags` are known besides those of the sources."""
 
     directory: str
@@ -74,7 +74,7 @@ class CorpusSettings(Table, frozen=True):
     drop_wrong_language: bool = False
 
 
-class Training(Table, frozen=True):
+class TrainSettings(StrictTable, frozen=True):
     """What is minimised, and when to stop: at whichever limit comes first; 0 or "" is none.
 
     Matrices that have a row for each word take `word_rate` times the schedule's rate.
@@ -97,7 +97,7 @@ class Training(Table, frozen=True):
     show_every_steps: Count = 0
 
 
-class Validation(Table, frozen=True):
+class Validation(StrictTable, frozen=True):
     """How often and how a run is scored on the validation set."""
 
     every_steps: Positive = 1000
@@ -108,14 +108,14 @@ class Validation(Table, frozen=True):
     samples: Count = 8
 
 
-class Checkpoints(Table, frozen=True):
+class Checkpoints(StrictTable, frozen=True):
     """How often to save, and how many to keep besides the best."""
 
     every_steps: Positive = 1000
     keep: Annotated[int, msgspec.Meta(ge=2)] = 2
 
 
-class Settings(Table, frozen=True, kw_only=True):
+class Settings(StrictTable, frozen=True, kw_only=True):
     """One run."""
 
     seed: Count = 1
@@ -128,9 +128,9 @@ class Settings(Table, frozen=True, kw_only=True):
     optimizer: Optimizer = Adam()
     schedule: Schedule = Transformer()
     sync: Sync = Sync()
-    limits: Limits = Limits()
+    limits: SectionLimits = SectionLimits()
     monitor: Monitor = Monitor()
-    train: Training = Training()
+    train: TrainSettings = TrainSettings()
     validation: Validation = Validation()
     checkpoint: Checkpoints = Checkpoints()
     decoding: Decoding = Decoding()

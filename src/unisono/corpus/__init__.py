@@ -1,13 +1,13 @@
 """The prepared corpus: the one place that reads and writes it (`docs/corpus.md`). No torch."""
 
-from unisono.corpus.manifest import Manifest
+from unisono.corpus.manifest import CorpusManifest
 from unisono.corpus.reader import Corpus, Split, open_corpus
 from unisono.corpus.writer import BlockWriter, seal, write_corpus, write_texts
 
 __all__ = [
     "BlockWriter",
     "Corpus",
-    "Manifest",
+    "CorpusManifest",
     "Split",
     "open_corpus",
     "seal",

@@ -130,7 +130,7 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True):
     models: list[str] = []
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class CorpusManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about a corpus but the text itself.
 
     `source_vocabulary` is 0 if both languages share the pieces of `vocabulary`; otherwise that
@@ -207,7 +207,7 @@ def _added(counts: Iterable[list[int]]) -> list[int]:
     return [sum(column) for column in zip_longest(*counts, fillvalue=0)]
 
 
-def fingerprint_of(manifest: Manifest) -> str:
+def fingerprint_of(manifest: CorpusManifest) -> str:
     """Return one hash for all files and weights: it changes when what is learnt from does."""
     lines = [f"{file.sha256}  {name}\n" for name, file in sorted(manifest.files.items())]
     for split in manifest.splits.values():
@@ -216,17 +216,17 @@ def fingerprint_of(manifest: Manifest) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def fingerprinted(manifest: Manifest) -> Manifest:
+def fingerprinted(manifest: CorpusManifest) -> CorpusManifest:
     """Return `manifest` with the fingerprint it ought to have."""
     return msgspec.structs.replace(manifest, fingerprint=fingerprint_of(manifest))
 
 
-def manifest_bytes(manifest: Manifest) -> bytes:
+def manifest_bytes(manifest: CorpusManifest) -> bytes:
     """Return `manifest` as JSON a person can read too."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
-def read_manifest(directory: Path) -> Manifest:
+def read_manifest(directory: Path) -> CorpusManifest:
     """Read the manifest of the corpus in `directory`."""
     path = directory / MANIFEST
     if not path.is_file():
@@ -248,7 +248,7 @@ def read_manifest(directory: Path) -> Manifest:
                 where=str(path),
                 fix=again,
             )
-        return msgspec.json.decode(data, type=Manifest)
+        return msgspec.json.decode(data, type=CorpusManifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DataError(f"damaged manifest: {error}", where=str(path), fix=again) from error
 

@@ -19,7 +19,7 @@ from unisono.corpus.manifest import (
     OFFSET_TYPE,
     SIDES,
     Block,
-    Manifest,
+    CorpusManifest,
     Side,
     fingerprint_of,
     id_type,
@@ -42,7 +42,7 @@ _LEARNING = {"vocabulary", "pieces", "byte_fallback", "character_coverage", "lea
 
 
 @dataclass(frozen=True)
-class Difference:
+class SettingDifference:
     """A setting that was another one when the corpus was made."""
 
     name: str
@@ -58,8 +58,8 @@ def recorded_settings(settings: msgspec.Struct) -> dict[str, Any]:
 
 
 def differences(
-    manifest: Manifest, settings: msgspec.Struct, languages: tuple[str, str]
-) -> Iterator[Difference]:
+    manifest: CorpusManifest, settings: msgspec.Struct, languages: tuple[str, str]
+) -> Iterator[SettingDifference]:
     """Yield the settings by which this corpus was not made.
 
     A setting that the manifest does not know yet had the value that is now its default. One
@@ -74,7 +74,7 @@ def differences(
     passed_over = _OF_NO_CONSEQUENCE | (_LEARNING if given else set())
     for name in sorted((now.keys() | then.keys()) - passed_over):
         if now.get(name) != then.get(name):
-            yield Difference(name, then.get(name), now.get(name))
+            yield SettingDifference(name, then.get(name), now.get(name))
 
 
 def _defaults(settings: msgspec.Struct) -> dict[str, Any]:
@@ -94,7 +94,7 @@ _AGAIN = "remove the directory and prepare the corpus again"
 class Corpus:
     """A corpus directory, opened and found complete."""
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
+    def __init__(self, path: Path, manifest: CorpusManifest) -> None:
         self.path = path
         self.manifest = manifest
 
@@ -137,7 +137,7 @@ class Corpus:
 class Split:
     """The pairs of one split, numbered from 0 through all its blocks."""
 
-    def __init__(self, path: Path, name: str, manifest: Manifest) -> None:
+    def __init__(self, path: Path, name: str, manifest: CorpusManifest) -> None:
         self.name = name
         self.blocks = manifest.splits[name].blocks
         self._path = path
@@ -189,7 +189,9 @@ class Split:
 class _Sentences:
     """One side of a split."""
 
-    def __init__(self, path: Path, blocks: list[Block], side: Side, manifest: Manifest) -> None:
+    def __init__(
+        self, path: Path, blocks: list[Block], side: Side, manifest: CorpusManifest
+    ) -> None:
         ids = id_type(manifest.vocabulary_of(side))
         self._offsets = [
             _array(path / offsets_file(block.name, side), OFFSET_TYPE) for block in blocks
@@ -235,7 +237,7 @@ def check_file(path: Path, expected: Written, *, content: bool = True) -> None:
         raise DataError(what, where=str(path), fix=_AGAIN)
 
 
-def _check_manifest(path: Path, manifest: Manifest) -> None:
+def _check_manifest(path: Path, manifest: CorpusManifest) -> None:
     if fingerprint_of(manifest) != manifest.fingerprint:
         what = "the manifest does not agree with its own fingerprint"
         raise DataError(what, where=str(path), fix=_AGAIN)

@@ -19,7 +19,7 @@ from unisono.corpus.manifest import (
     MANIFEST,
     OFFSET_TYPE,
     Block,
-    Manifest,
+    CorpusManifest,
     Side,
     fingerprinted,
     hashes_file,
@@ -46,7 +46,7 @@ class Packed:
     lengths: NDArray[np.int64]
 
 
-def pack(sentences: Sentences, vocabulary: int) -> Packed:
+def pack_ids(sentences: Sentences, vocabulary: int) -> Packed:
     """Pack sentences of ids below `vocabulary`."""
     lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
     ids = np.fromiter(chain.from_iterable(sentences), id_type(vocabulary), int(lengths.sum()))
@@ -79,8 +79,8 @@ class BlockWriter:
     def append(self, source: Sentences, target: Sentences, *, text_bytes: int = 0) -> None:
         """Write some pairs: the ids of each sentence, without begin and end."""
         self.append_packed(
-            pack(source, self._vocabularies[0]),
-            pack(target, self._vocabularies[1]),
+            pack_ids(source, self._vocabularies[0]),
+            pack_ids(target, self._vocabularies[1]),
             text_bytes=text_bytes,
         )
 
@@ -173,7 +173,7 @@ def write_texts(
         (directory / text_file(split, side)).write_bytes(text.encode("utf-8"))
 
 
-def seal(directory: Path, manifest: Manifest) -> None:
+def seal(directory: Path, manifest: CorpusManifest) -> None:
     """Complete `manifest` with every file in `directory` and write it: now it is a corpus."""
     files = {
         path.name: written(path)
@@ -209,7 +209,7 @@ def write_corpus(
             if split != "train":
                 write_texts(directory, split, source, target)
             sizes[split] = size_of_split([block.record()])
-        manifest = Manifest(
+        manifest = CorpusManifest(
             source_language=languages[0],
             target_language=languages[1],
             vocabulary=vocabulary,

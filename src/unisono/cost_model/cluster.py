@@ -15,7 +15,14 @@ from unisono.cost_model.exchange import (
     ring_bytes,
 )
 from unisono.cost_model.probe_results import Gradient
-from unisono.cost_model.step import USUAL_BUCKET_MB, Inside, Step, Work, buckets_of, step_of
+from unisono.cost_model.step import (
+    USUAL_BUCKET_MB,
+    ComputeTimes,
+    Inside,
+    StepCost,
+    buckets_of,
+    step_of,
+)
 
 INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
 # A link that a rare exchange keeps busy all the time is late as soon as anything else is sent.
@@ -72,7 +79,9 @@ def packed_exchange(parameters: int, cluster: Cluster, bits: int) -> Exchange:
     )
 
 
-def rare_exchange(parameters: int, cluster: Cluster, work: Work, bits: Bits = 4) -> Exchange:
+def rare_exchange(
+    parameters: int, cluster: Cluster, work: ComputeTimes, bits: Bits = 4
+) -> Exchange:
     """Return an exchange behind the computing, after as few updates as hide it, or the most."""
     count = gathered(packed_bytes(parameters, bits), cluster.parties)
     seconds = cluster.link.seconds(count, cluster.parties - 1)
@@ -114,13 +123,13 @@ def _within(parameters: int, cluster: Cluster) -> float:
 
 def step_on(
     cluster: Cluster,
-    work: Work,
+    work: ComputeTimes,
     exchange: Exchange,
     parameters: int,
     *,
     bucket_mb: float = USUAL_BUCKET_MB,
     gradients: Sequence[Gradient] = (),
-) -> Step:
+) -> StepCost:
     """Return an update of `work` on every process of `cluster`; see `step_of`.
 
     A ring over several machines is as slow as its slowest link: what passes inside a machine
@@ -144,7 +153,7 @@ def step_on(
     )
 
 
-def choices(parameters: int, cluster: Cluster, work: Work) -> list[Exchange]:
+def choices(parameters: int, cluster: Cluster, work: ComputeTimes) -> list[Exchange]:
     """Return the ways to agree, the least drastic first."""
     exact = exact_exchange(parameters, cluster)
     if cluster.nodes == 1:

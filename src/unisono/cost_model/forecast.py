@@ -6,11 +6,11 @@ from statistics import median
 
 from unisono.cost_model.exchange import Link
 from unisono.cost_model.notes import notes_of, notes_of_run
-from unisono.cost_model.probe_results import Measured
+from unisono.cost_model.probe_results import ProbeResults
 from unisono.cost_model.probe_rounds import Round, best_bucket, middle_of, rounds_of, step_in
 from unisono.cost_model.run_cost import why_not
-from unisono.cost_model.scenarios import AUTO, Way, each_alone, middle_link, ways_on
-from unisono.cost_model.step import Work
+from unisono.cost_model.scenarios import AUTO, Scenario, each_alone, middle_link, scenarios_on
+from unisono.cost_model.step import ComputeTimes
 
 WORTH_A_NOTE = 0.03
 
@@ -22,14 +22,14 @@ class Forecast:
     `fewer` has the configured way on two machines, on three and so on, always on the fastest.
     """
 
-    measured: Measured
-    work: Work
+    measured: ProbeResults
+    work: ComputeTimes
     link: Link
-    ways: tuple[Way, ...]
-    alone: Way
-    fewer: tuple[Way, ...]
-    chosen: Way
-    advised: Way
+    ways: tuple[Scenario, ...]
+    alone: Scenario
+    fewer: tuple[Scenario, ...]
+    chosen: Scenario
+    advised: Scenario
     notes: tuple[str, ...]
 
     @property
@@ -43,14 +43,14 @@ class Forecast:
         return self.chosen.stop
 
 
-def forecast(measured: Measured, price: float = 0.0) -> Forecast:
+def forecast(measured: ProbeResults, price: float = 0.0) -> Forecast:
     """Return what the run will take; `price` is that of a machine's hour."""
     rounds = rounds_of(measured)
     by_speed = each_alone(measured, rounds, price)
     alone = next(iter(by_speed.values()))
-    every = ways_on(measured, rounds, price, alone)
+    every = scenarios_on(measured, rounds, price, alone)
     fewer = [
-        ways_on(measured, rounds, price, alone, sorted(list(by_speed)[:count]))
+        scenarios_on(measured, rounds, price, alone, sorted(list(by_speed)[:count]))
         for count in range(2, measured.machines)
     ]
     chosen = _compared(every.chosen, [ways.chosen for ways in fewer])
@@ -75,13 +75,13 @@ def forecast(measured: Measured, price: float = 0.0) -> Forecast:
     )
 
 
-def strategy_used(measured: Measured, chosen: Way) -> str:
+def strategy_used(measured: ProbeResults, chosen: Scenario) -> str:
     """Return what `sync.strategy` is, or what it comes to."""
     strategy = measured.job.strategy
     return chosen.exchange.strategy if strategy == AUTO else strategy
 
 
-def _compared(way: Way, fewer: Sequence[Way]) -> Way:
+def _compared(way: Scenario, fewer: Sequence[Scenario]) -> Scenario:
     """Return the way on all machines, with a reason to stop if fewer would be faster."""
     best = max(fewer, key=lambda one: one.speedup, default=way)
     if best is way or way.speedup <= 1:  # there is a reason already, if any
@@ -90,7 +90,9 @@ def _compared(way: Way, fewer: Sequence[Way]) -> Way:
     return replace(way, stop=reason)
 
 
-def _about_buckets(measured: Measured, rounds: Sequence[Round], chosen: Way) -> list[str]:
+def _about_buckets(
+    measured: ProbeResults, rounds: Sequence[Round], chosen: Scenario
+) -> list[str]:
     """Return that other buckets would do better, unless somebody wants these."""
     if measured.job.bucket_mb or measured.job.strategy == AUTO or chosen.machines == 1:
         return []

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unisono.cost_model.exchange import BYTES_PER_FLOAT32
-from unisono.cost_model.probe_results import Measured, Process
+from unisono.cost_model.probe_results import ProbeResults, Process
 
 # Numbers that each strategy keeps for every weight besides weight, gradient and optimizer.
 KEPT_NUMBERS = {
@@ -17,7 +17,7 @@ KEPT_NUMBERS = {
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryNeed:
     """What is needed of the memory of a machine, or of its fullest device, and what it has."""
 
     needed: int
@@ -42,7 +42,7 @@ def exchange_memory(
     return numbers * BYTES_PER_FLOAT32 * parameters
 
 
-def memory_of(measured: Measured, ranks: Sequence[int], strategy: str) -> Memory:
+def memory_of(measured: ProbeResults, ranks: Sequence[int], strategy: str) -> MemoryNeed:
     """Return the memory of the machine with these `ranks`.
 
     Its processes share that of the processors; of devices that each has for itself, it is the
@@ -54,9 +54,9 @@ def memory_of(measured: Measured, ranks: Sequence[int], strategy: str) -> Memory
     )
     if all(process.device == "cpu" for process in processes):
         whole = sum(process.peak_bytes + more for process in processes)
-        return Memory(whole, min(process.memory_bytes for process in processes))
+        return MemoryNeed(whole, min(process.memory_bytes for process in processes))
     return max((_of_one(process, more) for process in processes), key=lambda one: one.share)
 
 
-def _of_one(process: Process, more: int) -> Memory:
-    return Memory(process.peak_bytes + more, process.memory_bytes)
+def _of_one(process: Process, more: int) -> MemoryNeed:
+    return MemoryNeed(process.peak_bytes + more, process.memory_bytes)

@@ -6,15 +6,15 @@ What a person should know of machines and network besides the figures.
 from statistics import median
 
 from unisono.cost_model.memory import memory_of
-from unisono.cost_model.probe_results import Measured, computing_of
-from unisono.cost_model.scenarios import Way
+from unisono.cost_model.probe_results import ProbeResults, computing_of
+from unisono.cost_model.scenarios import Scenario
 from unisono.units import duration
 
 MUCH = 0.05  # of the run
 EXACT = ("ddp", "all_reduce", "auto")
 
 
-def notes_of_run(measured: Measured, way: Way) -> list[str]:
+def notes_of_run(measured: ProbeResults, way: Scenario) -> list[str]:
     """Return what in the course of the run is not like its usual update, or not foretold."""
     job, course, notes = measured.job, way.course, []
     if measured.machines == 1 and len(measured.processes) > 1 and job.strategy not in EXACT:
@@ -50,7 +50,7 @@ DELIVERED = 0.6  # of what an interface is sold as: less is worth telling
 SLOWER = 1.15  # a machine that takes this much longer than the fastest
 
 
-def notes_of(measured: Measured, strategy: str) -> list[str]:
+def notes_of(measured: ProbeResults, strategy: str) -> list[str]:
     """Return what a person should know besides the figures, of a run with this `strategy`."""
     return [
         *_about_links(measured),
@@ -62,7 +62,7 @@ def notes_of(measured: Measured, strategy: str) -> list[str]:
     ]
 
 
-def _about_links(measured: Measured) -> list[str]:
+def _about_links(measured: ProbeResults) -> list[str]:
     notes = []
     rates = {(pair.sender, pair.receiver): pair.rate for pair in measured.pairs}
     for (sender, receiver), rate in rates.items():
@@ -81,7 +81,7 @@ def _about_links(measured: Measured) -> list[str]:
     return notes
 
 
-def _about_promises(measured: Measured) -> list[str]:
+def _about_promises(measured: ProbeResults) -> list[str]:
     """Return which interfaces never came near what they are sold as, in one line."""
     best: dict[int, tuple[float, int]] = {}
     first = [measured.processes[ranks[0]] for ranks in measured.members]
@@ -101,7 +101,7 @@ def _about_promises(measured: Measured) -> list[str]:
     return [f"a network slower than its name: {'; '.join(short)}"] if short else []
 
 
-def _about_speed(measured: Measured) -> list[str]:
+def _about_speed(measured: ProbeResults) -> list[str]:
     """Return which machines take long for their share, and which processes on a machine."""
     times = [median(computing_of(u) for u in p.updates) for p in measured.processes]
     members = measured.members
@@ -126,7 +126,7 @@ def _about_speed(measured: Measured) -> list[str]:
     return notes
 
 
-def _about_memory(measured: Measured, strategy: str) -> list[str]:
+def _about_memory(measured: ProbeResults, strategy: str) -> list[str]:
     """Return which machines have too little memory, each once."""
     notes = []
     for number, ranks in enumerate(measured.members):
@@ -140,7 +140,7 @@ def _about_memory(measured: Measured, strategy: str) -> list[str]:
     return notes
 
 
-def _about_rest(measured: Measured) -> list[str]:
+def _about_rest(measured: ProbeResults) -> list[str]:
     notes = []
     if measured.checkpoint_bytes and any(
         p.rank == 0 and p.free_disk_bytes < 4 * measured.checkpoint_bytes
@@ -153,7 +153,7 @@ def _about_rest(measured: Measured) -> list[str]:
     return notes
 
 
-def _about_gaps(measured: Measured) -> list[str]:
+def _about_gaps(measured: ProbeResults) -> list[str]:
     """Return what the forecast does not know, since there was no time for it."""
     if not measured.unmeasured:
         return []

@@ -82,7 +82,7 @@ class Process(msgspec.Struct, frozen=True):
     sums: tuple[Sum, ...] = ()
 
 
-class Job(msgspec.Struct, frozen=True):
+class TrainingJob(msgspec.Struct, frozen=True):
     """What is to be done: sizes, counts, and how much of the backward pass can hide anything.
 
     `updates` is 0 if nothing limits the run by number. `tail` is the share of the backward
@@ -122,7 +122,7 @@ class Job(msgspec.Struct, frozen=True):
         return -(-self.updates // self.checkpoint_every) if self.checkpoint_every else 0
 
 
-class Measured(msgspec.Struct, frozen=True):
+class ProbeResults(msgspec.Struct, frozen=True):
     """Everything the probes found, the same on every process.
 
     `evaluation_seconds` are those of a whole validation; `translation_seconds` are those of
@@ -132,7 +132,7 @@ class Measured(msgspec.Struct, frozen=True):
     of it took.
     """
 
-    job: Job
+    job: TrainingJob
     processes: tuple[Process, ...]
     pairs: tuple[OneWay, ...] = ()
     pulses: tuple[float, ...] = ()

@@ -6,8 +6,8 @@ from functools import partial
 
 from unisono.cost_model.cluster import INSIDE, Cluster, step_on
 from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, Link, ring_bytes
-from unisono.cost_model.probe_results import Measured, Process, Update, computing_of
-from unisono.cost_model.step import USUAL_BUCKET_MB, Step, Work
+from unisono.cost_model.probe_results import ProbeResults, Process, Update, computing_of
+from unisono.cost_model.step import USUAL_BUCKET_MB, ComputeTimes, StepCost
 
 BUCKETS_MB = (USUAL_BUCKET_MB, 16.0, 8.0, 4.0, 2.0, 1.0)
 FREE_TOLL = 2.5e-9  # seconds of a processor for each byte that it sends over a fast network
@@ -22,20 +22,20 @@ class Round:
     processor for each byte on the wire, if it also computes.
     """
 
-    work: Work
+    work: ComputeTimes
     link: Link
     toll: float
-    machines: tuple[Work, ...]
+    machines: tuple[ComputeTimes, ...]
 
 
-def rounds_of(measured: Measured) -> list[Round]:
+def rounds_of(measured: ProbeResults) -> list[Round]:
     """Return the turns of the probes, of all processes together."""
     processes = measured.processes
     count = min(len(process.updates) for process in processes)
     return [_round(measured, processes, number) for number in range(count)]
 
 
-def _round(measured: Measured, processes: Sequence[Process], number: int) -> Round:
+def _round(measured: ProbeResults, processes: Sequence[Process], number: int) -> Round:
     updates = [process.updates[number] for process in processes]
     tail = measured.job.tail
     machines = [_slowest([updates[rank] for rank in ranks], tail) for ranks in measured.members]
@@ -52,9 +52,9 @@ def _round(measured: Measured, processes: Sequence[Process], number: int) -> Rou
     return Round(_slowest(updates, tail), link, toll, tuple(machines))
 
 
-def _slowest(updates: Sequence[Update], tail: float) -> Work:
+def _slowest(updates: Sequence[Update], tail: float) -> ComputeTimes:
     one = max(updates, key=computing_of)
-    return Work(one.forward, one.backward, one.optimizer, one.other, tail=tail)
+    return ComputeTimes(one.forward, one.backward, one.optimizer, one.other, tail=tail)
 
 
 def middle_of(rounds: Sequence[Round]) -> Round:
@@ -63,7 +63,7 @@ def middle_of(rounds: Sequence[Round]) -> Round:
 
 
 def best_bucket(
-    measured: Measured,
+    measured: ProbeResults,
     rounds: Sequence[Round],
     exchange: Exchange,
     on: Sequence[int] = (),
@@ -78,7 +78,7 @@ def best_bucket(
     return max(mb for mb, seconds in times.items() if seconds <= (1 + AS_GOOD) * shortest)
 
 
-def cluster_of(measured: Measured, link: Link, on: Sequence[int] = ()) -> Cluster:
+def cluster_of(measured: ProbeResults, link: Link, on: Sequence[int] = ()) -> Cluster:
     """Return all machines of the probes, or those with these numbers."""
     # On one machine it is what was measured.
     inside = link if measured.machines == 1 else INSIDE
@@ -88,12 +88,12 @@ def cluster_of(measured: Measured, link: Link, on: Sequence[int] = ()) -> Cluste
 
 
 def step_in(
-    measured: Measured,
+    measured: ProbeResults,
     one: Round,
     exchange: Exchange,
     bucket_mb: float,
     on: Sequence[int] = (),
-) -> Step:
+) -> StepCost:
     """Return an update of the job as it was in one round, on all machines or on some."""
     work, cluster = work_on(measured, one, on), cluster_of(measured, one.link, on)
     step = partial(
@@ -116,7 +116,7 @@ def step_in(
     return step(_taxed(packed, toll))
 
 
-def work_on(measured: Measured, one: Round, on: Sequence[int] = ()) -> Work:
+def work_on(measured: ProbeResults, one: Round, on: Sequence[int] = ()) -> ComputeTimes:
     """Return the work of the slowest process, where some machines have the shares of all."""
     if not on:
         return one.work
@@ -130,12 +130,12 @@ def work_on(measured: Measured, one: Round, on: Sequence[int] = ()) -> Work:
     )
 
 
-def shares_on(measured: Measured, on: Sequence[int] = ()) -> float:
+def shares_on(measured: ProbeResults, on: Sequence[int] = ()) -> float:
     """Return how many of today's shares a process has if these machines do all the work."""
     return len(measured.processes) / sum(map(len, measured.members_on(on)))
 
 
-def _packing(measured: Measured, exchange: Exchange, cluster: Cluster) -> float:
+def _packing(measured: ProbeResults, exchange: Exchange, cluster: Cluster) -> float:
     """Return the seconds an update takes of the processor to make its exchange smaller."""
     packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
     each = packing.pack + cluster.parties * packing.unpack if packing else 0.0
@@ -145,7 +145,7 @@ def _packing(measured: Measured, exchange: Exchange, cluster: Cluster) -> float:
     return whole / exchange.every
 
 
-def _taxed(work: Work, seconds: float) -> Work:
+def _taxed(work: ComputeTimes, seconds: float) -> ComputeTimes:
     """Return work on a processor that also does the exchange, beside the backward pass."""
     longer = work.backward + seconds
     tail = (work.backward * work.tail + seconds) / longer if longer > 0 else 1.0

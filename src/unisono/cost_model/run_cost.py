@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, Link, meeting_bytes
-from unisono.cost_model.probe_results import Job, Measured
+from unisono.cost_model.probe_results import ProbeResults, TrainingJob
 from unisono.cost_model.probe_rounds import shares_on
-from unisono.cost_model.step import Step
+from unisono.cost_model.step import StepCost
 
 
 @dataclass(frozen=True)
-class Course:
+class RunCost:
     """What a run of so many updates takes in all, and how much of that is waiting.
 
     `together` are those of its updates that are made before and after those the exchange is
@@ -31,14 +31,14 @@ class Course:
     meeting_seconds: float = 0.0
 
 
-def course_of(
-    measured: Measured,
+def run_cost_of(
+    measured: ProbeResults,
     exchange: Exchange,
-    step: Step,
+    step: StepCost,
     link: Link,
-    opening: Step | None = None,
+    opening: StepCost | None = None,
     on: Sequence[int] = (),
-) -> Course:
+) -> RunCost:
     """Return a run with `exchange` on all machines, or on those with these numbers.
 
     `opening` is an update of those made before and after, if there are such.
@@ -54,7 +54,7 @@ def course_of(
     computing = (job.updates - together) * step.computing + together * first.computing
     beside = job.evaluations * measured.evaluation_seconds * shares_on(measured, on)
     beside += job.checkpoints * measured.checkpoint_seconds
-    return Course(
+    return RunCost(
         updates=job.updates,
         seconds=computing + waiting + beside,
         waiting_seconds=waiting,
@@ -65,11 +65,11 @@ def course_of(
     )
 
 
-def _made_together(job: Job, exchange: Exchange) -> int:
+def _made_together(job: TrainingJob, exchange: Exchange) -> int:
     return job.warmup_steps + (job.closing_steps if exchange.behind else 0)
 
 
-def _meetings(job: Job) -> int:
+def _meetings(job: TrainingJob) -> int:
     """Return how often machines have to have the same: whenever anybody looks, and at last."""
     first, last = job.warmup_steps, job.updates - job.closing_steps
     if last <= first:
@@ -86,7 +86,7 @@ def _multiples(every: int, after: int, up_to: int) -> int:
     return up_to // every - after // every if every else 0
 
 
-def _saving(measured: Measured, exchange: Exchange, link: Link, on: Sequence[int]) -> float:
+def _saving(measured: ProbeResults, exchange: Exchange, link: Link, on: Sequence[int]) -> float:
     """Return how long checkpoints wait for what rounding left over on other machines.
 
     Each process hands its own, four bytes a weight, to the leading one. Machines that are
@@ -112,11 +112,11 @@ WORTH_GOING_APART = 0.10  # what weights that differ for a while must gain at le
 
 
 @dataclass(frozen=True)
-class Bill:
+class Price:
     """A whole run on some machines."""
 
     nodes: int
-    step: Step
+    step: StepCost
     updates: float
     sentences_per_second: float
     price: float = 0.0
@@ -132,15 +132,20 @@ class Bill:
         return self.hours * self.nodes * self.price
 
 
-def bill_for(
-    step: Step, *, nodes: int, sentences_per_step: float, sentences: float, price: float = 0.0
-) -> Bill:
+def price_of(
+    step: StepCost,
+    *,
+    nodes: int,
+    sentences_per_step: float,
+    sentences: float,
+    price: float = 0.0,
+) -> Price:
     """Return the bill for going through `sentences`, so many in a step of all machines.
 
     Runs on fewer machines are compared at equal sentences seen, not at equal updates.
     """
     rate = sentences_per_step / step.seconds
-    return Bill(nodes, step, sentences / sentences_per_step, rate, price)
+    return Price(nodes, step, sentences / sentences_per_step, rate, price)
 
 
 def why_not(machines: int, speedup: float, waiting: float, fewer: int = 1) -> str:

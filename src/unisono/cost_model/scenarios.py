@@ -18,7 +18,7 @@ from unisono.cost_model.cluster import (
     packed_exchange,
 )
 from unisono.cost_model.exchange import Exchange, Link
-from unisono.cost_model.probe_results import Job, Measured
+from unisono.cost_model.probe_results import ProbeResults, TrainingJob
 from unisono.cost_model.probe_rounds import (
     FREE_TOLL,
     Round,
@@ -31,13 +31,13 @@ from unisono.cost_model.probe_rounds import (
 from unisono.cost_model.run_cost import (
     HIDDEN,
     SECONDS_PER_HOUR,
-    Course,
     Option,
-    course_of,
+    RunCost,
     least_drastic,
+    run_cost_of,
     why_not,
 )
-from unisono.cost_model.step import USUAL_BUCKET_MB, Step, Work
+from unisono.cost_model.step import USUAL_BUCKET_MB, ComputeTimes, StepCost
 
 AUTO = "auto"  # as `sync.strategy` calls it
 # What the physics leaves out, as a share of a step, besides what the rounds differ by: with it
@@ -57,7 +57,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Way:
+class Scenario:
     """One way to run the job: on so many machines, with this exchange.
 
     `step` is an update that the exchange is for, `course` the whole run. `hosts` are the names
@@ -66,9 +66,9 @@ class Way:
 
     machines: int
     exchange: Exchange
-    step: Step
+    step: StepCost
     seconds: Interval
-    course: Course
+    course: RunCost
     hours: float
     money: float
     speedup: float
@@ -87,25 +87,25 @@ class Way:
         return _waiting(self.course, self.step)
 
 
-def way_of(
-    measured: Measured,
+def scenario_of(
+    measured: ProbeResults,
     rounds: Sequence[Round],
     exchange: Exchange,
     price: float,
-    alone: Way | None = None,
+    alone: Scenario | None = None,
     on: Sequence[int] = (),
-) -> Way:
+) -> Scenario:
     """Return one way on all machines, or on some, compared with one `alone`."""
     bucket_mb = _bucket_for(measured, rounds, exchange, on)
     steps = [step_in(measured, one, exchange, bucket_mb, on) for one in rounds]
     step = _middle(steps)
     link = middle_of(rounds).link
     opening = _opening(measured, rounds, exchange, bucket_mb, on)
-    course = course_of(measured, exchange, step, link, opening, on)
+    course = run_cost_of(measured, exchange, step, link, opening, on)
     machines = len(on) or measured.machines
     hours = course.seconds / SECONDS_PER_HOUR if course.updates else 0.0
     speedup = alone.update_seconds / _for_each(course, step) if alone else 1.0
-    return Way(
+    return Scenario(
         machines=machines,
         exchange=exchange,
         step=step,
@@ -121,7 +121,7 @@ def way_of(
 
 
 def _bucket_for(
-    measured: Measured, rounds: Sequence[Round], exchange: Exchange, on: Sequence[int]
+    measured: ProbeResults, rounds: Sequence[Round], exchange: Exchange, on: Sequence[int]
 ) -> float:
     """Return the size of buckets: as it is set, or with "auto" the best, or the usual."""
     if measured.job.bucket_mb or measured.job.strategy != AUTO:
@@ -130,12 +130,12 @@ def _bucket_for(
 
 
 def _opening(
-    measured: Measured,
+    measured: ProbeResults,
     rounds: Sequence[Round],
     exchange: Exchange,
     bucket_mb: float,
     on: Sequence[int],
-) -> Step | None:
+) -> StepCost | None:
     """Return an update of those before machines go apart, or gradients become narrow."""
     if not (exchange.behind or exchange.narrow):
         return None
@@ -146,15 +146,15 @@ def _opening(
     return _middle([step_in(measured, one, first, bucket_mb, on) for one in rounds])
 
 
-def _middle(steps: Sequence[Step]) -> Step:
+def _middle(steps: Sequence[StepCost]) -> StepCost:
     return sorted(steps, key=lambda one: one.seconds)[len(steps) // 2]
 
 
-def _for_each(course: Course, step: Step) -> float:
+def _for_each(course: RunCost, step: StepCost) -> float:
     return course.seconds / course.updates if course.updates else step.seconds
 
 
-def _waiting(course: Course, step: Step) -> float:
+def _waiting(course: RunCost, step: StepCost) -> float:
     if not course.updates or course.seconds <= 0:
         return step.waiting
     return course.waiting_seconds / course.seconds
@@ -173,31 +173,33 @@ WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
 
 
 @dataclass(frozen=True)
-class Ways:
+class Scenarios:
     """The ways on some machines, the one that is configured, and the least drastic good one."""
 
-    all: tuple[Way, ...]
-    chosen: Way
-    best: Way
+    all: tuple[Scenario, ...]
+    chosen: Scenario
+    best: Scenario
 
 
-def each_alone(measured: Measured, rounds: Sequence[Round], price: float) -> dict[int, Way]:
+def each_alone(
+    measured: ProbeResults, rounds: Sequence[Round], price: float
+) -> dict[int, Scenario]:
     """Return each machine by itself, the fastest first: they may be of different makes."""
     ways = {}
     for number in range(measured.machines):
         cluster = cluster_of(measured, rounds[0].link, [number])
         exchange = exact_exchange(measured.job.parameters, cluster)
-        ways[number] = way_of(measured, rounds, exchange, price, on=[number])
+        ways[number] = scenario_of(measured, rounds, exchange, price, on=[number])
     return dict(sorted(ways.items(), key=lambda item: item[1].update_seconds))
 
 
-def ways_on(
-    measured: Measured,
+def scenarios_on(
+    measured: ProbeResults,
     rounds: Sequence[Round],
     price: float,
-    alone: Way,
+    alone: Scenario,
     on: Sequence[int] = (),
-) -> Ways:
+) -> Scenarios:
     """Return the ways on all machines, or on those with these numbers."""
     link = middle_link(rounds)
     cluster = cluster_of(measured, link, on)
@@ -205,7 +207,7 @@ def ways_on(
     # An exchange has to be over when the next begins, also when an update was a short one.
     quickest = min(works, key=lambda work: work.seconds)
     ways = [
-        way_of(measured, rounds, exchange, price, alone, on)
+        scenario_of(measured, rounds, exchange, price, alone, on)
         for exchange in _exchanges(measured, cluster, quickest)
     ]
     losses = _Losses(rounds, sorted(works, key=lambda work: work.seconds)[len(works) // 2])
@@ -213,7 +215,7 @@ def ways_on(
     usual = [way for way in ways if not way.exchange.narrow or measured.job.strategy == NARROW]
     best = losses.least_drastic(usual)
     chosen = next((way for way in ways if _is_configured(way, measured.job)), ways[0])
-    return Ways(tuple(ways), best if measured.job.strategy == AUTO else chosen, best)
+    return Scenarios(tuple(ways), best if measured.job.strategy == AUTO else chosen, best)
 
 
 def middle_link(rounds: Sequence[Round]) -> Link:
@@ -221,7 +223,7 @@ def middle_link(rounds: Sequence[Round]) -> Link:
     return Link(median(one.link.bytes_per_second for one in rounds), rounds[0].link.latency)
 
 
-def _exchanges(measured: Measured, cluster: Cluster, work: Work) -> list[Exchange]:
+def _exchanges(measured: ProbeResults, cluster: Cluster, work: ComputeTimes) -> list[Exchange]:
     job = measured.job
     exact, *others = choices(job.parameters, cluster, work)
     if job.strategy == NOT_OVERLAPPED:
@@ -234,7 +236,7 @@ def _exchanges(measured: Measured, cluster: Cluster, work: Work) -> list[Exchang
     return [exact, *others]
 
 
-def _is_configured(way: Way, job: Job) -> bool:
+def _is_configured(way: Scenario, job: TrainingJob) -> bool:
     exchange = way.exchange
     if exchange.strategy == "compressed":
         return job.strategy == "compressed" and exchange.bits == job.bits
@@ -249,9 +251,9 @@ class _Losses:
     """What ways lose to the network and to packing, of updates that are `usual` work."""
 
     rounds: Sequence[Round]
-    usual: Work
+    usual: ComputeTimes
 
-    def of(self, ways: Sequence[Way]) -> list[float]:
+    def of(self, ways: Sequence[Scenario]) -> list[float]:
         """Return the share of the time that each loses.
 
         Compared with an exact exchange over a network without a limit, or the fastest way.
@@ -262,7 +264,7 @@ class _Losses:
         ideal = min(free, *(way.step.seconds for way in ways))
         return [1 - ideal / way.step.seconds if way.step.seconds > 0 else 0.0 for way in ways]
 
-    def least_drastic(self, ways: Sequence[Way]) -> Way:
+    def least_drastic(self, ways: Sequence[Scenario]) -> Scenario:
         """Return the one to take."""
         options = [
             Option(way.update_seconds, lost, way.exchange.behind)
@@ -272,14 +274,14 @@ class _Losses:
 
 
 def _rarer(
-    measured: Measured,
+    measured: ProbeResults,
     rounds: Sequence[Round],
     losses: _Losses,
-    ways: Sequence[Way],
-    alone: Way,
+    ways: Sequence[Scenario],
+    alone: Scenario,
     price: float,
     on: Sequence[int],
-) -> Way:
+) -> Scenario:
     """Return the rarest of the ways, rarer still until packing costs little, if that helps.
 
     Not if it is what somebody asked for.
@@ -293,7 +295,7 @@ def _rarer(
         if every > MOST_LOCAL_STEPS:
             break
         twice = local_exchange(job.parameters, cluster, every, bits)
-        rarer = way_of(measured, rounds, twice, price, alone, on)
+        rarer = scenario_of(measured, rounds, twice, price, alone, on)
         if rarer.step.seconds > (1 - WORTH_A_STEP) * way.step.seconds:
             break
         way = rarer

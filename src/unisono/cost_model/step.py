@@ -80,7 +80,7 @@ def arrivals(
 
 
 @dataclass(frozen=True)
-class Work:
+class ComputeTimes:
     """Seconds of one update on one process, without any exchange.
 
     `other` is what every update pays besides: data not ready, evaluations and checkpoints
@@ -101,7 +101,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepCost:
     """One update: its length, and how much of its exchange was seen and how much hidden."""
 
     seconds: float
@@ -128,7 +128,7 @@ class Inside:
 
 
 def step_of(
-    work: Work,
+    work: ComputeTimes,
     exchange: Exchange,
     link: Link,
     *,
@@ -137,7 +137,7 @@ def step_of(
     hops: int = 1,
     gradients: Sequence[Gradient] = (),
     inside: Inside | None = None,
-) -> Step:
+) -> StepCost:
     """Return what an update costs; `hops` messages follow each other in one exchange.
 
     Where nobody has seen when which of the `gradients` is ready, they come evenly. What each
@@ -146,7 +146,7 @@ def step_of(
     """
     within = exchange.inside_bytes if inside else 0.0
     if exchange.card_bytes <= 0 and within <= 0:
-        return Step(work.seconds, work.seconds, 0.0, 0.0)
+        return StepCost(work.seconds, work.seconds, 0.0, 0.0)
     sizes, ready = _buckets(work, exchange, gradient_bytes, bucket_mb, gradients)
     window, whole = work.backward * work.tail, sum(sizes)
     waits = wire = 0.0
@@ -164,11 +164,11 @@ def step_of(
         wire += sum(link.seconds(part, hops) for part in parts)
     else:
         exposed, wire = waits + alone / exchange.every, wire + alone / exchange.every
-    return Step(work.seconds + exposed, work.seconds, exposed, max(0.0, wire - exposed))
+    return StepCost(work.seconds + exposed, work.seconds, exposed, max(0.0, wire - exposed))
 
 
 def _buckets(
-    work: Work,
+    work: ComputeTimes,
     exchange: Exchange,
     gradient_bytes: int,
     bucket_mb: float,

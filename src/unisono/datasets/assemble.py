@@ -16,7 +16,7 @@ LINES_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True)
-class Step:
+class AssemblyStep:
     """How far some work on this machine has come, in bytes."""
 
     work: str
@@ -51,7 +51,7 @@ def keys_of(side: Side) -> list[tuple[str, str]]:
 
 def assemble(
     item: Set, entry: Entry, unpacked: Unpacked, directory: Path
-) -> Generator[Step, None, list[Made]]:
+) -> Generator[AssemblyStep, None, list[Made]]:
     """Write both sides of `item` into `directory`, and check them against each other."""
     total = sum(p.stat().st_size for side in item.sides.values() for p in unpacked.of(side))
     made, readers, done = [], [], 0
@@ -64,7 +64,7 @@ def assemble(
         path = directory / f"{item.name}.{language}"
         writing = TextWriter(path, _selected(item, sources))
         for written in writing:
-            yield Step("writing", item.name, min(done + written, total), total)
+            yield AssemblyStep("writing", item.name, min(done + written, total), total)
         done += sum(source.stat().st_size for source in unpacked.of(side))
         made.append(Made(path, _describe(item, language, writing)))
         readers.append(sources)

@@ -29,11 +29,11 @@ RESERVED = ("downloads", "lock.json", "unfinished.json", "data.toml")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EntryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of an entry; unknown keys are refused."""
 
 
-class File(Table, frozen=True):
+class File(EntryTable, frozen=True):
     """One download: where it is, and how to know that it is the right one."""
 
     name: str
@@ -59,7 +59,7 @@ class File(Table, frozen=True):
         return {name for name in names if PurePosixPath(name).suffix == end} - {self.name, ""}
 
 
-class Side(Table, frozen=True):
+class Side(EntryTable, frozen=True):
     """Where one language of a set lies: a download, and its members if it is an archive.
 
     Several members are joined in this order. `*` and `?` in a member stand for any
@@ -71,7 +71,7 @@ class Side(Table, frozen=True):
     column: Count = 0
 
 
-class Set(Table, frozen=True):
+class Set(EntryTable, frozen=True):
     """Two text files that belong together, line by line.
 
     With `without_every = 23` every 23rd line is left out, with `only_every = 23` all others
@@ -88,7 +88,7 @@ class Set(Table, frozen=True):
     without_every: Count = 0
 
 
-class Entry(Table, frozen=True):
+class Entry(EntryTable, frozen=True):
     """A corpus: its source language first, then its target language."""
 
     name: str
@@ -158,7 +158,7 @@ def to_entry(table: dict[str, Any], *, where: str) -> Entry:
     return entry
 
 
-def _refuse_unknown(table: dict[str, Any], kind: type[Table], where: str) -> None:
+def _refuse_unknown(table: dict[str, Any], kind: type[EntryTable], where: str) -> None:
     known = kind.__struct_fields__
     for key, value in table.items():
         if key not in known:
@@ -177,7 +177,7 @@ _CHOICES = {
     "role": f"write {', '.join(get_args(Role))}",
     "format": f"write {', '.join(get_args(Format))}; docs/corpora.md describes them",
 }
-_INNER: dict[str, type[Table]] = {"file": File, "set": Set, "sides": Side}
+_INNER: dict[str, type[EntryTable]] = {"file": File, "set": Set, "sides": Side}
 
 
 def _tables_in(kind: type, key: str, value: Any) -> Iterator[tuple[dict[str, Any], str]]:

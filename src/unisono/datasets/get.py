@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from unisono import atomic
-from unisono.datasets.assemble import Made, Step, Unpacked, assemble, keys_of
+from unisono.datasets.assemble import AssemblyStep, Made, Unpacked, assemble, keys_of
 from unisono.datasets.config_snippet import DATA_TOML, data_section
 from unisono.datasets.entry import Entry, File, Set
 from unisono.datasets.entry_changes import changes, confirmed
@@ -27,12 +27,12 @@ from unisono.datasets.fetch import (
 )
 from unisono.datasets.lock_file import Download, Lock, Text, read_lock, write_lock
 from unisono.datasets.target_directory import DOWNLOADS, claimed, disk_trouble_explained
-from unisono.datasets.unpack.archive import Member, wanted_members
+from unisono.datasets.unpack.archive import ArchiveMember, wanted_members
 from unisono.datasets.unpack.streams import READ_BYTES
 from unisono.errors import ConfigError, DataError, suggest
 from unisono.units import amount_of_bytes
 
-Progress = Received | Step
+Progress = Received | AssemblyStep
 _WORK = f"{atomic.TEMPORARY}unpack"
 
 
@@ -246,7 +246,7 @@ class _Getting:
             self._check_room(2 * member.size)  # the member, and a text of ours
             path = self.work / f"member-{len(paths)}"
             for _ in _spool(member, path):
-                yield Step("unpacking", name, min(packed.tell(), total), total)
+                yield AssemblyStep("unpacking", name, min(packed.tell(), total), total)
             paths[name, member.wish] = path
 
     def _put(self, made: list[Made], used_up: set[str]) -> None:
@@ -305,7 +305,7 @@ def _files(items: Iterable[Set]) -> set[str]:
     return {side.file for item in items for side in item.sides.values()}
 
 
-def _spool(member: Member, path: Path) -> Generator[int, None, None]:
+def _spool(member: ArchiveMember, path: Path) -> Generator[int, None, None]:
     with path.open("wb") as file:
         while data := member.read(READ_BYTES):
             file.write(data)

@@ -7,7 +7,7 @@ from unisono.diagnose.bottleneck import find_bottleneck
 from unisono.diagnose.evidence.imported_exchange import computed_bottleneck
 from unisono.diagnose.evidence.ledger import Ledger, keep_ledger
 from unisono.diagnose.evidence.machine_load import Load, loads_of
-from unisono.diagnose.evidence.sessions import Session, sessions_of
+from unisono.diagnose.evidence.sessions import RunSession, sessions_of
 from unisono.diagnose.evidence.traffic import Node, nodes_of
 from unisono.diagnose.report import Bottleneck
 from unisono.records.view import RunView
@@ -19,7 +19,7 @@ class Case:
 
     run: RunView
     now: float
-    sessions: tuple[Session, ...]
+    sessions: tuple[RunSession, ...]
     ledger: Ledger
     bottleneck: Bottleneck
 

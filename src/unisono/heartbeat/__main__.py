@@ -4,8 +4,8 @@ import os
 import signal
 import sys
 
-from unisono.heartbeat.messages import Orders, from_line
-from unisono.heartbeat.sidecar import Watchman
+from unisono.heartbeat.messages import SidecarConfig, from_line
+from unisono.heartbeat.sidecar import Sidecar
 
 EARS, MOUTH = 0, 1
 
@@ -14,11 +14,11 @@ def main() -> None:
     """Watch the process that started this one."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    orders = from_line(read_line(EARS), Orders)
+    orders = from_line(read_line(EARS), SidecarConfig)
     if orders is None:
         sys.exit("started by hand? It is told on its standard input what to do")
     if os.getppid() == orders.me.pid:  # else it is gone already, and its number means nothing
-        Watchman(orders, EARS, MOUTH).run()
+        Sidecar(orders, EARS, MOUTH).run()
     os._exit(0)  # threads that still wait for an answer do not matter
 
 

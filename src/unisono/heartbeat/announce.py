@@ -11,22 +11,22 @@ from contextlib import suppress
 from pathlib import Path
 
 from unisono.exit_codes import RESTARTABLE
-from unisono.heartbeat.messages import Loss, Member, Orders
+from unisono.heartbeat.messages import GroupMember, Loss, SidecarConfig
 from unisono.jsonl import LineWriter
 from unisono.records.events import Lost, to_line
 from unisono.records.layout import RunDirectory
 from unisono.records.status import Status, write_status
 
 
-def sentence(member: Member, loss: Loss) -> str:
+def sentence(member: GroupMember, loss: Loss) -> str:
     """Return in words who is lost, and how."""
     return f"{member}: {loss.how}" + (f" ({loss.detail})" if loss.detail else "")
 
 
-class Speaker:
+class Announcer:
     """Speaks for one rank: on the terminal only if it is the first of its machine."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: SidecarConfig) -> None:
         self._orders = orders
         self._speaks = orders.me.local_rank == 0
 
@@ -38,7 +38,7 @@ class Speaker:
             with suppress(OSError):
                 self._record(member, loss, step)
 
-    def say_unwatched(self, members: Sequence[Member]) -> None:
+    def say_unwatched(self, members: Sequence[GroupMember]) -> None:
         """Say whom no call ever came from, and what that means."""
         names = ", ".join(str(member) for member in members)
         place = f"{self._orders.address}:{self._orders.port}"
@@ -58,7 +58,7 @@ class Speaker:
             with suppress(OSError):
                 os.write(2, f"{text}\n".encode())
 
-    def _record(self, member: Member, loss: Loss, step: int) -> None:
+    def _record(self, member: GroupMember, loss: Loss, step: int) -> None:
         directory = RunDirectory(Path(self._orders.run))
         record_loss(directory, self._orders.rank, member, loss.how, loss.detail, step)
         if self._orders.rank == 0 and directory.config.is_file():
@@ -68,7 +68,7 @@ class Speaker:
 
 
 def record_loss(
-    directory: RunDirectory, seen_by: int, member: Member, how: str, detail: str, step: int
+    directory: RunDirectory, seen_by: int, member: GroupMember, how: str, detail: str, step: int
 ) -> None:
     """Add to the events of rank `seen_by` that `member` is lost."""
     if not directory.config.is_file():

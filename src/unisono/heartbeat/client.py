@@ -14,19 +14,19 @@ from collections.abc import Callable
 
 import psutil
 
-from unisono.heartbeat.loss_detector import SILENT_SHARE, Clock
+from unisono.heartbeat.loss_detector import SILENT_SHARE, HeartbeatTimes
 from unisono.heartbeat.messages import (
     LONGEST_LINE,
-    Answer,
+    Heartbeat,
     Loss,
-    Orders,
-    Report,
+    Reply,
+    SidecarConfig,
     from_line,
     to_line,
 )
 
 
-def ask(address: str, port: int, report: Report, seconds: float) -> Answer | None:
+def ask(address: str, port: int, report: Heartbeat, seconds: float) -> Reply | None:
     """Tell rank 0's watchman what we know; return its answer, or None if there was none.
 
     A connection that is refused is an error: nobody listens there any more.
@@ -35,7 +35,7 @@ def ask(address: str, port: int, report: Report, seconds: float) -> Answer | Non
         with socket.create_connection((address, port), timeout=seconds) as connection:
             connection.sendall(to_line(report))
             with connection.makefile("rb") as stream:
-                answer = from_line(stream.readline(LONGEST_LINE), Answer)
+                answer = from_line(stream.readline(LONGEST_LINE), Reply)
     except ConnectionRefusedError:
         raise
     except OSError:
@@ -43,20 +43,20 @@ def ask(address: str, port: int, report: Report, seconds: float) -> Answer | Non
     return answer if answer is not None and answer.token == report.token else None
 
 
-class Contact:
+class HeartbeatClient:
     """What a watchman of another rank than 0 knows through that of rank 0."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: SidecarConfig) -> None:
         self._orders, self._lock = orders, threading.Lock()
-        self._clock = Clock(time.monotonic())
+        self._clock = HeartbeatTimes(time.monotonic())
         self._began = self._clock.awake(time.monotonic())
         self._heard = 0.0
         self._lost: tuple[Loss, ...] = ()
-        self._acknowledged: Report | None = None
+        self._acknowledged: Heartbeat | None = None
         self._refused = False
         self._open = threading.BoundedSemaphore(max(4, int(2 * orders.limit)))
 
-    def beat(self, report: Report) -> None:
+    def beat(self, report: Heartbeat) -> None:
         """Send a report on its way; the answer may come later, or never."""
         if self._open.acquire(blocking=False):
             threading.Thread(target=self._exchange, args=(report,), daemon=True).start()
@@ -76,12 +76,12 @@ class Contact:
         with self._lock:
             return 0.0 if self._heard else self._clock.awake(time.monotonic()) - self._began
 
-    def is_settled(self, report: Report) -> bool:
+    def is_settled(self, report: Heartbeat) -> bool:
         """Return whether rank 0's watchman knows `report`, or is gone for good."""
         with self._lock:
             return self._acknowledged == report or self._refused
 
-    def _exchange(self, report: Report) -> None:
+    def _exchange(self, report: Heartbeat) -> None:
         orders, answer, refused = self._orders, None, False
         try:
             answer = ask(orders.address, orders.port, report, orders.limit)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.heartbeat.messages import How, Loss, Member, Report
+from unisono.heartbeat.messages import GroupMember, Heartbeat, How, Loss
 
 BEAT_SECONDS = 1.0
 # Of the limit: what may pass in silence, and how long a process may stand still. The rest is
@@ -20,7 +20,7 @@ GONE: How = "machine or link gone"
 HOW: dict[str, How] = {"died": "process died", "stopped": "process stopped"}
 
 
-class Clock:
+class HeartbeatTimes:
     """Times by which others are judged, which do not pass while this process stands still."""
 
     def __init__(self, now: float) -> None:
@@ -36,9 +36,9 @@ class Clock:
 
 @dataclass
 class _Entry:
-    member: Member
+    member: GroupMember
     heard: float = 0.0
-    report: Report | None = None
+    report: Heartbeat | None = None
     failed: float = 0.0
 
     @property
@@ -46,15 +46,15 @@ class _Entry:
         return self.report.condition if self.report else ""
 
 
-class Ledger:
-    """What rank 0's watchman knows of every rank. Times are those of its `Clock`."""
+class LossDetector:
+    """What rank 0's watchman knows of every rank. Times are those of its `HeartbeatTimes`."""
 
-    def __init__(self, members: Sequence[Member], limit: float, now: float) -> None:
+    def __init__(self, members: Sequence[GroupMember], limit: float, now: float) -> None:
         self._entries = {member.rank: _Entry(member) for member in members}
         self._limit, self._began = limit, now
         self._lost: tuple[Loss, ...] = ()
 
-    def hear(self, report: Report, now: float) -> None:
+    def hear(self, report: Heartbeat, now: float) -> None:
         """Note what a watchman says of its rank."""
         entry = self._entries.get(report.rank)
         if entry is None:
@@ -70,7 +70,7 @@ class Ledger:
             self._lost = tuple(loss for loss in found if loss is not None)
         return self._lost
 
-    def unheard(self, now: float) -> tuple[Member, ...]:
+    def unheard(self, now: float) -> tuple[GroupMember, ...]:
         """Return who should have called by now and never has."""
         if now - self._began <= FIRST_WORD_SECONDS:
             return ()

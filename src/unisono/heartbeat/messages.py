@@ -10,7 +10,7 @@ How = Literal["process died", "process stopped", "machine or link gone"]
 Condition = Literal["alive", "died", "stopped", "left", "failed"]
 
 
-class Member(msgspec.Struct, frozen=True):
+class GroupMember(msgspec.Struct, frozen=True):
     """A process of the run, and where it is."""
 
     rank: int
@@ -22,7 +22,7 @@ class Member(msgspec.Struct, frozen=True):
         return f"rank {self.rank} on {self.host} (pid {self.pid})"
 
 
-class Orders(msgspec.Struct, frozen=True, kw_only=True):
+class SidecarConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker tells its watchman at the start.
 
     `listen` is the number of the open socket on which rank 0's watchman is called by the
@@ -31,7 +31,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     rank: int
-    members: tuple[Member, ...]
+    members: tuple[GroupMember, ...]
     address: str
     port: int
     token: str
@@ -42,7 +42,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     then: str = ""
 
     @property
-    def me(self) -> Member:
+    def me(self) -> GroupMember:
         """Return the process that is watched."""
         return self.members[self.rank]
 
@@ -59,7 +59,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     words: str = ""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """What a watchman tells that of rank 0, again and again: all that it knows."""
 
     token: str
@@ -77,20 +77,20 @@ class Loss(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What rank 0's watchman answers: who is lost."""
 
     token: str
     lost: tuple[Loss, ...] = ()
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class LossVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a watchman tells its worker when somebody is lost."""
 
     words: str
 
 
-Message = TypeVar("Message", Orders, Note, Report, Answer, Verdict)
+Message = TypeVar("Message", SidecarConfig, Note, Heartbeat, Reply, LossVerdict)
 
 
 def to_line(message: msgspec.Struct) -> bytes:

@@ -59,7 +59,7 @@ def signal_name(number: int) -> str:
     return f"signal {number}"
 
 
-class Watched:
+class WorkerProcess:
     """A process that is looked at again and again, and never mistaken for a later one."""
 
     def __init__(self, pid: int) -> None:

@@ -5,14 +5,14 @@ import socket
 import threading
 import time
 
-from unisono.heartbeat.loss_detector import Clock, Ledger
+from unisono.heartbeat.loss_detector import HeartbeatTimes, LossDetector
 from unisono.heartbeat.messages import (
     LONGEST_LINE,
-    Answer,
+    GroupMember,
+    Heartbeat,
     Loss,
-    Member,
-    Orders,
-    Report,
+    Reply,
+    SidecarConfig,
     from_line,
     to_line,
 )
@@ -21,19 +21,19 @@ CALL_SECONDS = 5.0
 CALLS_AT_ONCE = 256
 
 
-class Hub:
+class HeartbeatServer:
     """Answers calls on the socket that rank 0's worker has opened."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: SidecarConfig) -> None:
         self._orders, self._lock = orders, threading.Lock()
-        self._clock = Clock(time.monotonic())
-        self._ledger = Ledger(orders.members, orders.limit, self._now())
+        self._clock = HeartbeatTimes(time.monotonic())
+        self._ledger = LossDetector(orders.members, orders.limit, self._now())
         self._calls = threading.BoundedSemaphore(CALLS_AT_ONCE)
         self._socket = socket.socket(fileno=orders.listen)
         self._socket.settimeout(None)
         threading.Thread(target=self._serve, daemon=True).start()
 
-    def beat(self, report: Report) -> None:
+    def beat(self, report: Heartbeat) -> None:
         """Note what is known of rank 0."""
         with self._lock:
             self._ledger.hear(report, self._now())
@@ -43,12 +43,12 @@ class Hub:
         with self._lock:
             return self._ledger.lost(self._now())
 
-    def unheard(self) -> tuple[Member, ...]:
+    def unheard(self) -> tuple[GroupMember, ...]:
         """Return who should have called by now and never has."""
         with self._lock:
             return self._ledger.unheard(self._now())
 
-    def is_settled(self, report: Report) -> bool:
+    def is_settled(self, report: Heartbeat) -> bool:
         """Return whether everybody who can be told has been."""
         with self._lock:
             return self._ledger.is_settled(self._now())
@@ -72,14 +72,14 @@ class Hub:
         try:
             with connection, connection.makefile("rb") as stream:
                 connection.settimeout(CALL_SECONDS)
-                report = from_line(stream.readline(LONGEST_LINE), Report)
+                report = from_line(stream.readline(LONGEST_LINE), Heartbeat)
                 if report is None or not self._is_ours(report.token):
                     return
                 with self._lock:
                     now = self._now()
                     self._ledger.hear(report, now)
                     lost = self._ledger.lost(now)
-                connection.sendall(to_line(Answer(token=self._orders.token, lost=lost)))
+                connection.sendall(to_line(Reply(token=self._orders.token, lost=lost)))
         except OSError:
             return  # the caller is gone: it will call again, or be missed
         finally:

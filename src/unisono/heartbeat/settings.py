@@ -5,7 +5,7 @@ import msgspec
 SUPERVISED = "UNISONO_SUPERVISED"  # set for workers whose agent is started again if it fails
 
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SectionLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A process that is longer in one section ends, and says where it stood; "" is no limit.
 
     `start` counts until the first updates are made, and for those. `data` should be less than

@@ -5,39 +5,41 @@ import select
 import time
 from contextlib import suppress
 
-from unisono.heartbeat.announce import Speaker, sentence
-from unisono.heartbeat.client import Contact
+from unisono.heartbeat.announce import Announcer, sentence
+from unisono.heartbeat.client import HeartbeatClient
 from unisono.heartbeat.loss_detector import BEAT_SECONDS, FIRST_WORD_SECONDS, STOPPED_SHARE
 from unisono.heartbeat.messages import (
     LONGEST_LINE,
     Condition,
+    Heartbeat,
     Loss,
+    LossVerdict,
     Note,
-    Orders,
-    Report,
-    Verdict,
+    SidecarConfig,
     from_line,
     to_line,
 )
-from unisono.heartbeat.process import Sight, Watched
-from unisono.heartbeat.server import Hub
+from unisono.heartbeat.process import Sight, WorkerProcess
+from unisono.heartbeat.server import HeartbeatServer
 
 LOOK_SECONDS = 0.25
 # What a worker gets to write down where it stood before it is killed.
 LAST_ACTS_SECONDS = 3.0
 
 
-class Watchman:
+class Sidecar:
     """Runs from the start of its worker until all who can be told know how it ended."""
 
-    def __init__(self, orders: Orders, ears: int, mouth: int) -> None:
+    def __init__(self, orders: SidecarConfig, ears: int, mouth: int) -> None:
         """Watch by `orders`; the worker's notes come from `ears`, `mouth` reaches it."""
         self._orders, self._ears, self._mouth = orders, ears, mouth
         self._hears = True
-        self._worker = Watched(orders.me.pid)
-        self._agent = Watched(orders.agent) if orders.agent > 1 else None
-        self._tower: Hub | Contact = Hub(orders) if orders.rank == 0 else Contact(orders)
-        self._speaker = Speaker(orders)
+        self._worker = WorkerProcess(orders.me.pid)
+        self._agent = WorkerProcess(orders.agent) if orders.agent > 1 else None
+        self._tower: HeartbeatServer | HeartbeatClient = (
+            HeartbeatServer(orders) if orders.rank == 0 else HeartbeatClient(orders)
+        )
+        self._speaker = Announcer(orders)
         self._condition: Condition = "alive"
         self._detail, self._buffer, self._note = "", b"", Note()
         self._stopped_since, self._next_beat = 0.0, 0.0
@@ -63,8 +65,8 @@ class Watchman:
         return self._condition in ("left", "failed")
 
     @property
-    def _report(self) -> Report:
-        return Report(
+    def _report(self) -> Heartbeat:
+        return Heartbeat(
             token=self._orders.token,
             rank=self._orders.rank,
             condition=self._condition,
@@ -132,7 +134,7 @@ class Watchman:
         """Say once whom we cannot watch because no call has ever got through."""
         if self._warned or self._condition != "alive":
             return
-        if isinstance(self._tower, Hub):
+        if isinstance(self._tower, HeartbeatServer):
             silent = self._tower.unheard()
         else:
             late = self._tower.silent_from_the_start() > FIRST_WORD_SECONDS
@@ -148,7 +150,7 @@ class Watchman:
         self._ends_at = min(self._ends_at, now + self._orders.limit)
         words = "; ".join(sentence(self._orders.members[loss.rank], loss) for loss in lost)
         with suppress(OSError):  # nobody there to hear it
-            os.write(self._mouth, to_line(Verdict(words=words)))
+            os.write(self._mouth, to_line(LossVerdict(words=words)))
         stands_still = self._worker.look().is_stopped
         self._kills_at = now + (0.0 if stands_still else LAST_ACTS_SECONDS)
 

@@ -13,7 +13,14 @@ from pathlib import Path
 import msgspec
 
 from unisono.exit_codes import RESTARTABLE
-from unisono.heartbeat.messages import LONGEST_LINE, Note, Orders, Verdict, from_line, to_line
+from unisono.heartbeat.messages import (
+    LONGEST_LINE,
+    LossVerdict,
+    Note,
+    SidecarConfig,
+    from_line,
+    to_line,
+)
 from unisono.records.layout import RunDirectory
 
 COMMAND = (sys.executable, "-m", "unisono.heartbeat")
@@ -21,10 +28,10 @@ COMMAND = (sys.executable, "-m", "unisono.heartbeat")
 WATCHMEN = 5
 
 
-class Watch:
+class SidecarHandle:
     """The watchman of this process. If a rank is lost, this process ends with code 76."""
 
-    def __init__(self, orders: Orders, end: Callable[[str], None]) -> None:
+    def __init__(self, orders: SidecarConfig, end: Callable[[str], None]) -> None:
         """Start a watchman with these orders; `end` is called with words when all is lost."""
         self._orders, self._end = orders, end
         self._lock, self._over = threading.Lock(), threading.Event()
@@ -79,7 +86,7 @@ class Watch:
         for replacements_left in reversed(range(WATCHMEN)):
             stream = self._process.stdout
             while stream is not None and (line := stream.readline(LONGEST_LINE)):
-                verdict = from_line(line, Verdict)
+                verdict = from_line(line, LossVerdict)
                 if verdict is not None and not self._over.is_set():
                     self._end(verdict.words)
             self._process.wait()

@@ -20,7 +20,7 @@ from unisono.records.view import NAME, Imported, imported_bytes
 
 
 @dataclass(frozen=True)
-class Told:
+class UserFacts:
     """Facts from the command line; 0 is what was not given."""
 
     processes: int = 0
@@ -63,7 +63,7 @@ UNKNOWN = math.nan
 
 
 @dataclass(frozen=True)
-class ForeignStep:
+class ImportedStep:
     """One record of training. `time` counts from the start, or is Unix time if a clock ran."""
 
     step: int
@@ -77,7 +77,7 @@ class ForeignStep:
 
 
 @dataclass(frozen=True)
-class ForeignValidation:
+class ImportedValidation:
     """One validation; `bleu` is one of translations, `forced_bleu` one of OpenSeq2Seq's."""
 
     step: int
@@ -89,7 +89,7 @@ class ForeignValidation:
 
 
 @dataclass(frozen=True)
-class ForeignRank:
+class ImportedRank:
     """A process of the run, as far as it is known; "" and 0 are not known."""
 
     rank: int
@@ -101,19 +101,19 @@ class ForeignRank:
 
 
 @dataclass(frozen=True)
-class ForeignRun:
+class ImportedRun:
     """Everything that was found; `config` is in the words of our settings, and lacks much."""
 
     about: Imported
-    steps: tuple[ForeignStep, ...]
-    validations: tuple[ForeignValidation, ...] = ()
-    ranks: tuple[ForeignRank, ...] = ()
+    steps: tuple[ImportedStep, ...]
+    validations: tuple[ImportedValidation, ...] = ()
+    ranks: tuple[ImportedRank, ...] = ()
     began: float = 0.0
     config: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
 
 
-def write_run(run: ForeignRun, to: Path) -> None:
+def write_run(run: ImportedRun, to: Path) -> None:
     """Write `run` as the run directory `to`, which must not exist or be empty."""
     check_free(to)
     try:
@@ -128,7 +128,7 @@ def write_run(run: ForeignRun, to: Path) -> None:
         ) from error
 
 
-def _write(run: ForeignRun, to: Path) -> None:
+def _write(run: ImportedRun, to: Path) -> None:
     with new_directory(to) as place:
         directory = RunDirectory(place)
         directory.events(0).parent.mkdir()
@@ -157,19 +157,19 @@ def check_free(to: Path) -> None:
         )
 
 
-def _events(run: ForeignRun) -> Iterator[AnyEvent]:
+def _events(run: ImportedRun) -> Iterator[AnyEvent]:
     if run.ranks:
         yield _start(run, run.ranks[0])
-    happened: list[ForeignStep | ForeignValidation] = [*run.steps, *run.validations]
+    happened: list[ImportedStep | ImportedValidation] = [*run.steps, *run.validations]
     for entry in sorted(happened, key=lambda entry: (entry.time, entry.step)):
-        yield _step(entry) if isinstance(entry, ForeignStep) else _validated(entry)
+        yield _step(entry) if isinstance(entry, ImportedStep) else _validated(entry)
     if run.about.ended and run.steps:
         last = run.steps[-1]
         seconds = last.time - run.began
         yield Ended(time=last.time, step=last.step, reason="finished", seconds=seconds)
 
 
-def _start(run: ForeignRun, rank: ForeignRank) -> Started:
+def _start(run: ImportedRun, rank: ImportedRank) -> Started:
     return Started(
         time=run.began,
         step=0,
@@ -188,7 +188,7 @@ def _start(run: ForeignRun, rank: ForeignRank) -> Started:
     )
 
 
-def _step(entry: ForeignStep) -> StepTaken:
+def _step(entry: ImportedStep) -> StepTaken:
     return StepTaken(
         time=entry.time,
         step=entry.step,
@@ -204,7 +204,7 @@ def _step(entry: ForeignStep) -> StepTaken:
     )
 
 
-def _validated(entry: ForeignValidation) -> Validated:
+def _validated(entry: ImportedValidation) -> Validated:
     return Validated(
         time=entry.time,
         step=entry.step,

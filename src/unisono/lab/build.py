@@ -36,7 +36,7 @@ def build(
 
 
 @dataclass
-class Rehearsal:
+class DryRun:
     """Writes down what would be run; process numbers that nobody knows yet have a `$`."""
 
     lines: list[str] = field(default_factory=list)
@@ -56,11 +56,11 @@ class Rehearsal:
         self.lines.append(_PLACEHOLDER.sub(r"\1", command.as_shell()))
 
 
-def rehearse(
+def dry_run(
     plan: LabPlan, programs: Sequence[tuple[int, Command]], cores: Sequence[int]
 ) -> str:
     """Return the commands that would make the laboratory and run `programs` on its nodes."""
-    page = Rehearsal()
+    page = DryRun()
     _, machines = build(plan, page.hold, page.do)
     page.lines.append("# at the same time:" if len(programs) > 1 else "# and then:")
     for node, program in programs:

@@ -11,11 +11,11 @@ from dataclasses import replace
 from unisono.lab.commands import cores_of
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan, address_of, name_of
-from unisono.launch import fan_out as everywhere
-from unisono.launch.plan import NO_RESTARTS, Command, Meeting, Restarts, agent_command
+from unisono.launch.fan_out import FanOut
+from unisono.launch.plan import NO_RESTARTS, Command, RendezvousPoint, Restarts, agent_command
 
 
-class Everywhere(everywhere.Everywhere):
+class LabFanOut(FanOut):
     """Programs on nodes of a laboratory, from their start to the end of the last."""
 
     def __init__(
@@ -50,7 +50,7 @@ def plan_agent(
     """
     command = agent_command(
         # Its port is free for certain: the network of a machine is its own.
-        Meeting(name_of(0), plan.nodes, "lab"),
+        RendezvousPoint(name_of(0), plan.nodes, "lab"),
         arguments,
         workers=plan.workers_per_node,
         is_first=node == 0,

@@ -58,7 +58,7 @@ class Holder:
             self._process.communicate()
 
 
-class Job(subprocess.Popen[str]):
+class LabProcess(subprocess.Popen[str]):
     """Used like any other `Popen` of text; signals reach the program on the machine.
 
     The process that was started here only carries the program into the machine, waits for
@@ -133,7 +133,7 @@ class Lab:
         self._switch = ""
         self._machines: tuple[str, ...] = ()
         self._holders: dict[str, Holder] = {}
-        self._jobs: list[Job] = []
+        self._jobs: list[LabProcess] = []
 
     def __enter__(self) -> "Lab":
         check_requirements(self.plan)
@@ -185,19 +185,21 @@ class Lab:
         stdin: int | IO[Any] | None = subprocess.DEVNULL,
         stdout: int | IO[Any] | None = None,
         stderr: int | IO[Any] | None = None,
-    ) -> Job:
+    ) -> LabProcess:
         """Start a program on a node; killing the job kills the program."""
         command, environment = self.command(node, argv), self._variables(variables)
-        return self._keep(Job(command, environment, stdin=stdin, stdout=stdout, stderr=stderr))
+        return self._keep(
+            LabProcess(command, environment, stdin=stdin, stdout=stdout, stderr=stderr)
+        )
 
     def attach(
         self, node: int, argv: Sequence[str], *, variables: Mapping[str, str] | None = None
-    ) -> Job:
+    ) -> LabProcess:
         """Start a program that takes over our input and output, and our terminal."""
         at_terminal = os.isatty(0)
         command = self.command(node, argv, at_terminal=at_terminal)
         environment = self._variables(variables)
-        return self._keep(Job(command, environment, stdin=None, at_terminal=at_terminal))
+        return self._keep(LabProcess(command, environment, stdin=None, at_terminal=at_terminal))
 
     def run(
         self,
@@ -247,7 +249,7 @@ class Lab:
     def _variables(self, further: Mapping[str, str] | None) -> dict[str, str]:
         return {**os.environ, "PATH": search_path(), **(further or {})}
 
-    def _keep(self, job: Job) -> Job:
+    def _keep(self, job: LabProcess) -> LabProcess:
         self._jobs.append(job)
         return job
 

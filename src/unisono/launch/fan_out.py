@@ -20,7 +20,7 @@ LAST_WORDS_SECONDS = 3.0
 LONGEST_LINE = 65536
 
 
-class Job(Protocol):
+class RemoteProgram(Protocol):
     """A program on a machine; a `Popen` of text is one."""
 
     stdout: IO[str] | None
@@ -34,7 +34,7 @@ class Job(Protocol):
 
 
 @dataclass(frozen=True)
-class Line:
+class OutputLine:
     """A line that a machine wrote, without its end."""
 
     node: int
@@ -43,14 +43,14 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProgramEnded:
     """A machine's program is over, with this exit code."""
 
     node: int
     exit_code: int
 
 
-class Everywhere:
+class FanOut:
     """Programs that were started on several machines, to the end of the last.
 
     If one fails, the others get a while to notice, then a SIGTERM, then SIGKILL, and
@@ -59,9 +59,9 @@ class Everywhere:
     those of all that have ended.
     """
 
-    def __init__(self, jobs: Mapping[int, Job], *, may_lose: bool = False) -> None:
+    def __init__(self, jobs: Mapping[int, RemoteProgram], *, may_lose: bool = False) -> None:
         self._may_lose = may_lose
-        self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[OutputLine] = queue.SimpleQueue()
         self._running = dict(jobs)
         self._readers: list[threading.Thread] = []
         self._signals = 0
@@ -72,7 +72,7 @@ class Everywhere:
             self._listen(node, job.stdout, is_error=False)
             self._listen(node, job.stderr, is_error=True)
 
-    def events(self) -> Iterator[Line | Ended]:
+    def events(self) -> Iterator[OutputLine | ProgramEnded]:
         """Yield what the machines say, and which has ended, until all have."""
         while self._running:
             yield from self._heard(wait=True)
@@ -93,12 +93,12 @@ class Everywhere:
         def read() -> None:
             with suppress(ValueError):  # closed: whoever started it has left
                 while stream and (text := stream.readline(LONGEST_LINE)):
-                    self._lines.put(Line(node, text.rstrip("\n"), is_error))
+                    self._lines.put(OutputLine(node, text.rstrip("\n"), is_error))
 
         self._readers.append(threading.Thread(target=read, daemon=True))
         self._readers[-1].start()
 
-    def _heard(self, *, wait: bool) -> Iterator[Line]:
+    def _heard(self, *, wait: bool) -> Iterator[OutputLine]:
         try:
             if wait:
                 yield self._lines.get(timeout=LOOK_EVERY_SECONDS)
@@ -107,7 +107,7 @@ class Everywhere:
         except queue.Empty:
             return
 
-    def _ended(self) -> Iterator[Ended]:
+    def _ended(self) -> Iterator[ProgramEnded]:
         for node, job in list(self._running.items()):
             code = job.poll()
             if code is None:
@@ -120,7 +120,7 @@ class Everywhere:
             elif code:
                 self.exit_code = _cause(self.exit_code, code)
                 self._deadline = min(self._deadline, time.monotonic() + GRACE_SECONDS)
-            yield Ended(node, code)
+            yield ProgramEnded(node, code)
 
     def _enforce(self) -> None:
         if time.monotonic() > self._deadline:

@@ -7,7 +7,14 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-from unisono.launch.plan import NO_RESTARTS, Command, Host, Meeting, Restarts, agent_command
+from unisono.launch.plan import (
+    NO_RESTARTS,
+    Command,
+    Host,
+    RendezvousPoint,
+    Restarts,
+    agent_command,
+)
 from unisono.launch.remote_wrapper import ALIVE_EVERY_SECONDS, KILL, STOP
 from unisono.launch.ssh import Ssh
 
@@ -19,7 +26,7 @@ LOST = 255  # how ssh ends if it cannot connect, or if the connection breaks
 def plan_hosts(
     ssh: Ssh,
     hosts: Sequence[Host],
-    meeting: Meeting,
+    meeting: RendezvousPoint,
     arguments: Sequence[str],
     *,
     python: str,

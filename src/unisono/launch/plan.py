@@ -111,7 +111,7 @@ NO_RESTARTS = Restarts()
 
 
 @dataclass(frozen=True)
-class Training:
+class LaunchedTraining:
     """A run to be started: its config with what was changed in it, and what came of them.
 
     `workers` is how many processes a machine gets; `verb` and `words` are what each of them
@@ -150,7 +150,7 @@ PORT = 29500
 
 
 @dataclass(frozen=True)
-class Meeting:
+class RendezvousPoint:
     """Where the agents of `nodes` machines find each other; `id` tells runs apart."""
 
     address: str
@@ -166,7 +166,7 @@ class Meeting:
 
 
 def agent_command(
-    meeting: Meeting,
+    meeting: RendezvousPoint,
     arguments: Sequence[str],
     *,
     workers: int,

@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 from unisono.launch.plan import Host
 from unisono.launch.probe_client import (
     Answer,
+    ClockReading,
     Connect,
     Connected,
-    Conversation,
     Describe,
     Facts,
     Failed,
     Listen,
     Listening,
-    Now,
+    ProbeClient,
     Question,
     Tell,
     Trouble,
@@ -38,7 +38,7 @@ MOST_SETTINGS = 5
 
 
 @dataclass(frozen=True)
-class Report:
+class MachineReport:
     """One machine: what it says, by how much its clock is ahead of ours, what is wrong."""
 
     host: Host
@@ -49,7 +49,7 @@ class Report:
 
 
 def differences_between(
-    reports: Sequence[Report], settings: Mapping[str, Any]
+    reports: Sequence[MachineReport], settings: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[Trouble]]]:
     """Yield for every host what is not as on the first one, or not as `settings` say."""
     known = [report for report in reports if not report.troubles]
@@ -78,7 +78,7 @@ def changes(
             yield f"{path}{key} is {there!r}, here it is {here!r}"
 
 
-def _versions(report: Report, first: Report) -> Iterator[Trouble]:
+def _versions(report: MachineReport, first: MachineReport) -> Iterator[Trouble]:
     ours, theirs, name = first.facts, report.facts, first.host.name
     for what, here, there in (
         ("Unisono", ours.unisono, theirs.unisono),
@@ -108,7 +108,7 @@ def _settings(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[Tro
         )
 
 
-def _corpus(report: Report, first: Report) -> Iterator[Trouble]:
+def _corpus(report: MachineReport, first: MachineReport) -> Iterator[Trouble]:
     ours, theirs = first.facts, report.facts
     if ours.corpus != theirs.corpus:
         yield Trouble(
@@ -128,7 +128,7 @@ def _room(facts: Facts) -> Iterator[Trouble]:
         )
 
 
-def _clock(report: Report, first: Report) -> Iterator[Trouble]:
+def _clock(report: MachineReport, first: MachineReport) -> Iterator[Trouble]:
     apart = report.ahead_seconds - first.ahead_seconds
     if abs(apart) > CLOCK_SECONDS + report.unsure_seconds + first.unsure_seconds:
         way = "ahead of" if apart > 0 else "behind"
@@ -161,19 +161,21 @@ class Journey:
 
 
 @dataclass(frozen=True)
-class Examination:
+class PreflightResult:
     """All machines, and the address at which they can meet if nothing is wrong."""
 
-    reports: tuple[Report, ...]
+    reports: tuple[MachineReport, ...]
     troubles: Mapping[str, Sequence[Trouble]] = field(default_factory=dict)
     address: str = ""
 
 
-def examine(ssh: Ssh, journey: Journey, tell: Callable[[Report], None]) -> Examination:
+def examine(
+    ssh: Ssh, journey: Journey, tell: Callable[[MachineReport], None]
+) -> PreflightResult:
     """Ask all hosts at once; `tell` hears of each as it has answered."""
 
-    def meet(host: Host) -> tuple[Conversation, Report]:
-        conversation = talks.enter_context(Conversation(ssh, host.name, journey.python))
+    def meet(host: Host) -> tuple[ProbeClient, MachineReport]:
+        conversation = talks.enter_context(ProbeClient(ssh, host.name, journey.python))
         report = interview(conversation, host, journey.question)
         tell(report)
         return conversation, report
@@ -186,25 +188,25 @@ def examine(ssh: Ssh, journey: Journey, tell: Callable[[Report], None]) -> Exami
             differences_between(reports, journey.settings),
         )
         if troubles:
-            return Examination(reports, troubles)
+            return PreflightResult(reports, troubles)
         conversations = [conversation for conversation, _ in met]
         address, troubles = find_address(conversations, journey, reports[0], threads)
-        return Examination(reports, troubles, address)
+        return PreflightResult(reports, troubles, address)
 
 
-def interview(conversation: Conversation, host: Host, question: Describe) -> Report:
+def interview(conversation: ProbeClient, host: Host, question: Describe) -> MachineReport:
     """Ask one machine about itself and its clock."""
     try:
         facts = conversation.ask(question, Facts)
         if isinstance(facts, Failed):
-            return Report(host, troubles=(Trouble(facts.what, facts.where, facts.fix),))
+            return MachineReport(host, troubles=(Trouble(facts.what, facts.where, facts.fix),))
         ahead, unsure = compare_clocks(conversation)
     except UnreachableError as error:
-        return Report(host, troubles=(Trouble(error.what, fix=error.fix),))
-    return Report(host, facts, ahead, unsure, facts.troubles)
+        return MachineReport(host, troubles=(Trouble(error.what, fix=error.fix),))
+    return MachineReport(host, facts, ahead, unsure, facts.troubles)
 
 
-def compare_clocks(conversation: Conversation) -> tuple[float, float]:
+def compare_clocks(conversation: ProbeClient) -> tuple[float, float]:
     """Return by how many seconds a clock is ahead of ours, and how far that may be off.
 
     The answer was given at some moment between question and receipt, most likely halfway;
@@ -213,18 +215,18 @@ def compare_clocks(conversation: Conversation) -> tuple[float, float]:
     rounds = []
     for _ in range(CLOCK_ROUNDS):
         asked = time.time()
-        now = conversation.ask(Tell(), Now)
+        now = conversation.ask(Tell(), ClockReading)
         heard = time.time()
-        if isinstance(now, Now):
+        if isinstance(now, ClockReading):
             rounds.append(((heard - asked) / 2, now.time - (asked + heard) / 2))
     unsure, ahead = min(rounds, default=(0.0, 0.0))
     return ahead, unsure
 
 
 def find_address(
-    conversations: Sequence[Conversation],
+    conversations: Sequence[ProbeClient],
     journey: Journey,
-    first: Report,
+    first: MachineReport,
     threads: ThreadPoolExecutor,
 ) -> tuple[str, dict[str, list[Trouble]]]:
     """Return an address at which all others reach the first host, or why there is none."""
@@ -267,7 +269,7 @@ def gathered(
     return found
 
 
-def _ask(conversation: Conversation, question: Question, answer: type[A]) -> A | Failed:
+def _ask(conversation: ProbeClient, question: Question, answer: type[A]) -> A | Failed:
     try:
         return conversation.ask(question, answer)
     except UnreachableError as error:

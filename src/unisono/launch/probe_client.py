@@ -20,7 +20,7 @@ class Tell(msgspec.Struct, frozen=True, tag=True):
     """What is the time?"""
 
 
-class Now(msgspec.Struct, frozen=True, tag=True):
+class ClockReading(msgspec.Struct, frozen=True, tag=True):
     """The time, in seconds since 1970."""
 
     time: float
@@ -98,7 +98,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 Question = Tell | Describe | Listen | Connect
-Answer = Now | Facts | Listening | Connected | Failed
+Answer = ClockReading | Facts | Listening | Connected | Failed
 
 
 # Time to connect and to import what the probe needs, maybe from a network disk.
@@ -131,14 +131,14 @@ class UnreachableError(Exception):
         self.what, self.fix = what, fix
 
 
-class Conversation:
+class ProbeClient:
     """A machine that is asked, until the end of the `with` block."""
 
     def __init__(self, ssh: Ssh, host: str, python: str) -> None:
         self._host, self._python = host, python
         self._command = probe_command(ssh, host, python)
 
-    def __enter__(self) -> "Conversation":
+    def __enter__(self) -> "ProbeClient":
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             self._command,

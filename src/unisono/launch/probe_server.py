@@ -30,6 +30,7 @@ from unisono.corpus.reader import Corpus, open_corpus
 from unisono.errors import UnisonoError
 from unisono.launch.probe_client import (
     Answer,
+    ClockReading,
     Connect,
     Connected,
     Describe,
@@ -37,7 +38,6 @@ from unisono.launch.probe_client import (
     Failed,
     Listen,
     Listening,
-    Now,
     Question,
     Tell,
     Trouble,
@@ -63,7 +63,7 @@ def answer_to(question: Question) -> Answer:
     try:
         match question:
             case Tell():
-                return Now(time.time())
+                return ClockReading(time.time())
             case Describe():
                 return describe(question)
             case Listen():

@@ -44,7 +44,7 @@ class _Standing:
     missed: int = 0
 
 
-class Teller:
+class FindingAnnouncer:
     """Knows what was said, also by the process that led the run before it was continued."""
 
     def __init__(self, said: Iterable[Found] = ()) -> None:

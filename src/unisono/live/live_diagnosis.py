@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unisono.jsonl import LineWriter
-from unisono.live.announcements import Teller, look_at
+from unisono.live.announcements import FindingAnnouncer, look_at
 from unisono.records.events import AnyEvent, Found, Started, StepTaken, Warned, to_line
 from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
@@ -23,7 +23,7 @@ MOST_OF_THE_TIME = 0.002  # a look of 20 ms is taken every 10 s, one of 1 s ever
 LAST_WORD_SECONDS = 5.0
 
 
-class Onlooker:
+class LiveDiagnosis:
     """Told of every event of a process; looks only if that leads the run."""
 
     def __init__(self, run: Path) -> None:
@@ -77,7 +77,7 @@ class Onlooker:
             self._say(Warned(time=time.time(), step=self._step, message=message))
 
     def _look_again_and_again(self, follower: Follower) -> None:
-        teller: Teller | None = None
+        teller: FindingAnnouncer | None = None
         while True:
             self._due.wait()
             self._due.clear()
@@ -85,7 +85,7 @@ class Onlooker:
                 return
             began, now = time.thread_time(), time.time()
             view = follower.look()
-            teller = teller or Teller(view.found)
+            teller = teller or FindingAnnouncer(view.found)
             look = look_at(view, now)
             for found in teller.news(look) if look is not None else []:
                 self._say(found)

@@ -10,7 +10,7 @@ from rich.text import Text
 from unisono.diagnose.evidence.curve import is_finite
 from unisono.diagnose.evidence.scores import bleu_note, bleu_words
 from unisono.live.machines import MachineNow, words
-from unisono.live.window import CAUSES, Lane, Now
+from unisono.live.window import CAUSES, CurrentState, RankTimes
 from unisono.printable import printable
 from unisono.records.view import RunView
 from unisono.units import duration
@@ -32,7 +32,11 @@ BETWEEN = "  "
 
 
 def page(
-    run: Path, view: RunView, outline: Sequence[tuple[int, float]], now: Now, width: int
+    run: Path,
+    view: RunView,
+    outline: Sequence[tuple[int, float]],
+    now: CurrentState,
+    width: int,
 ) -> RenderableType:
     """Return everything as lines for a terminal of so many columns."""
     lines = [_title(run, now, width), _progress(now, width), Text()]
@@ -87,13 +91,13 @@ def _mean(values: Sequence[float]) -> float:
     return sum(known) / len(known) if known else math.nan
 
 
-def _title(run: Path, now: Now, width: int) -> Text:
+def _title(run: Path, now: CurrentState, width: int) -> Text:
     name, room = printable(str(run)), max(10, width - len(now.state) - 2)
     shown = name if len(name) <= room else f"…{name[1 - room :]}"
     return Text.assemble((shown, "bold"), "  ", (now.state, STATES.get(now.state, "dim")))
 
 
-def _progress(now: Now, width: int) -> Text:
+def _progress(now: CurrentState, width: int) -> Text:
     left = f"  {duration(now.seconds_left)} left" if now.seconds_left else ""
     if not now.updates:
         return Text(f"step {now.step:,}{left}")
@@ -104,7 +108,7 @@ def _progress(now: Now, width: int) -> Text:
     return Text.assemble(("━" * full, "green"), ("─" * (room - full), "dim"), words)
 
 
-def _numbers(view: RunView, now: Now) -> Text:
+def _numbers(view: RunView, now: CurrentState) -> Text:
     if not view.steps:
         return Text("no update yet", "dim")
     last, each = view.steps[-1], duration(now.seconds_per_step)
@@ -141,7 +145,7 @@ def _legend() -> Text:
     return words
 
 
-def _bars(lanes: Sequence[Lane], width: int) -> list[Text]:
+def _bars(lanes: Sequence[RankTimes], width: int) -> list[Text]:
     names = [f"rank {lane.rank} {printable(lane.host)}" for lane in lanes]
     room = min(24, max(map(len, names)))
     lines = []

@@ -12,7 +12,7 @@ from unisono.diagnose.answers.duration import seconds_left, updates_planned
 from unisono.diagnose.bottleneck import find_bottleneck
 from unisono.diagnose.case import Case, open_case
 from unisono.diagnose.diagnosis import exchange_name
-from unisono.diagnose.evidence.ledger import Ledger, Row
+from unisono.diagnose.evidence.ledger import Ledger, LedgerRow
 from unisono.diagnose.evidence.liveness import state
 from unisono.diagnose.evidence.straggler import Late, late_of
 from unisono.diagnose.report import Bottleneck, Finding
@@ -98,7 +98,7 @@ FEWEST_PAUSES = 3  # one validation does not tell how often they come
 
 
 @dataclass(frozen=True)
-class Lane:
+class RankTimes:
     """One process: where it is, and the shares of its time."""
 
     rank: int
@@ -108,7 +108,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Now:
+class CurrentState:
     """How it stands with a run."""
 
     state: str
@@ -117,14 +117,14 @@ class Now:
     seconds_per_step: float
     tokens_per_second: float
     seconds_left: float | None
-    lanes: tuple[Lane, ...]
+    lanes: tuple[RankTimes, ...]
     bottleneck: Bottleneck | None
     verdict: str
     findings: tuple[Finding, ...] = ()
     machines: tuple[MachineNow, ...] = ()
 
 
-def now_of(view: RunView, now: float) -> Now:
+def now_of(view: RunView, now: float) -> CurrentState:
     """Return how it stands with the run of `view` at `now` (Unix time)."""
     case, recent = open_case(view, now), recent_case(view, now)
     steps = view.steps[1:] or view.steps
@@ -133,7 +133,7 @@ def now_of(view: RunView, now: float) -> Now:
     step = view.steps[-1].step if view.steps else 0
     standing = state(case)
     is_over = standing in ("finished", "stopped")
-    return Now(
+    return CurrentState(
         state=standing,
         step=step,
         updates=updates_planned(case),
@@ -201,7 +201,7 @@ def _without_rare_pauses(ledger: Ledger, window: RunView) -> Ledger:
     )
 
 
-def _lanes(view: RunView, rows: tuple[Row, ...]) -> tuple[Lane, ...]:
+def _lanes(view: RunView, rows: tuple[LedgerRow, ...]) -> tuple[RankTimes, ...]:
     wires = {row.step: row.wire for row in rows}
     hosts = {start.rank: start.host for start in view.last_starts}
     lanes = []
@@ -211,7 +211,7 @@ def _lanes(view: RunView, rows: tuple[Row, ...]) -> tuple[Lane, ...]:
             parts = [_shares(step, wires[step.step]) for step in steps]
             shares = {cause: fmean(part[cause] for part in parts) for cause in CAUSES}
             seconds = fmean(step.seconds for step in steps)
-            lanes.append(Lane(rank, hosts[rank], seconds, shares))
+            lanes.append(RankTimes(rank, hosts[rank], seconds, shares))
     return tuple(lanes)
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unisono.models.cpu_linear import Linear
+from unisono.models.cpu_linear import CpuLinear
 from unisono.models.dropout import Dropout
 from unisono.models.positions import turned
 from unisono.models.settings import TransformerSettings
@@ -28,7 +28,7 @@ KeysAndValues = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class EncodedSource:
     """What the encoder made of the source."""
 
     states: Tensor  # (B, S, D)
@@ -175,9 +175,9 @@ class CrossAttention(Attention):
         return self.look(query, source, mask).view_as(x)
 
 
-def linear(inputs: int, outputs: int, parts: int = 1) -> Linear:
+def linear(inputs: int, outputs: int, parts: int = 1) -> CpuLinear:
     """Return `parts` linear layers in one, each initialised as if it stood alone."""
-    layer = Linear(inputs, outputs * parts)
+    layer = CpuLinear(inputs, outputs * parts)
     for part in layer.weight.detach().chunk(parts):
         nn.init.xavier_uniform_(part)
     nn.init.zeros_(layer.bias)

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 
-class Linear(nn.Linear):
+class CpuLinear(nn.Linear):
     """A linear layer with a bias."""
 
     def forward(self, x: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from unisono.models.attention import (
     SelfAttention,
     linear,
 )
-from unisono.models.cpu_linear import Linear
+from unisono.models.cpu_linear import CpuLinear
 from unisono.models.dropout import Dropout, ReluDropout
 from unisono.models.settings import TransformerSettings
 
@@ -61,9 +61,9 @@ class FeedForward(nn.Sequential):
         )
 
     @property
-    def output(self) -> Linear:
+    def output(self) -> CpuLinear:
         """Return the layer that writes the result."""
-        return cast("Linear", self[3])
+        return cast("CpuLinear", self[3])
 
 
 class EncoderLayer(nn.Module):

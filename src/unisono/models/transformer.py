@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unisono.models.attention import DecoderCache, LayerCache, Memory, hiding
+from unisono.models.attention import DecoderCache, EncodedSource, LayerCache, hiding
 from unisono.models.dropout import Dropout, WordDropout
 from unisono.models.layers import DecoderLayer, EncoderLayer, shrink_additions
 from unisono.models.output import Output
@@ -86,15 +86,15 @@ class TransformerModel(nn.Module):
         finally:
             del self.embeddings["output"]
 
-    def encode(self, source: Tensor) -> Memory:
+    def encode(self, source: Tensor) -> EncodedSource:
         """Read `source` (B, S)."""
         x = self._embed("source", source, start=0)
         mask, turn = _mask(source, x.dtype), self.positions.turn(0, x)
         for layer in self.encoder:
             x = layer(x, mask, turn)
-        return Memory(self.encoder_norm(x), mask)
+        return EncodedSource(self.encoder_norm(x), mask)
 
-    def start(self, memory: Memory) -> DecoderCache:
+    def start(self, memory: EncodedSource) -> DecoderCache:
         """Return the cache of targets with no words yet."""
         layers = (cast("DecoderLayer", layer).cross_attention for layer in self.decoder)
         caches = tuple(LayerCache(layer.keys_and_values(memory.states)) for layer in layers)

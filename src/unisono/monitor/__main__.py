@@ -12,7 +12,7 @@ import msgspec
 
 from unisono.jsonl import LineWriter
 from unisono.monitor.sampler import MOST_BYTES, Sampler, next_look
-from unisono.monitor.settings import Orders
+from unisono.monitor.settings import SamplerConfig
 from unisono.records.events import Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import SamplerEvent, to_line
@@ -27,7 +27,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)  # it ends with its worker, not before
     os.nice(GENTLE)
     try:
-        orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
+        orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=SamplerConfig)
     except msgspec.DecodeError:
         sys.exit("started by hand? It is told on its standard input what to do")
     try:
@@ -40,7 +40,7 @@ def main() -> None:
 class Diary:
     """The file of samples, and the one who keeps it."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: SamplerConfig) -> None:
         self._orders = orders
         path = RunDirectory(Path(orders.run)).monitor(orders.rank)
         self._lines = LineWriter(path)

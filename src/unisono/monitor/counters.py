@@ -13,14 +13,14 @@ from typing import Any
 
 import psutil
 
-from unisono.records.monitor_events import Link, Traffic
+from unisono.records.monitor_events import NetworkInterface, Traffic
 
 ROOT = Path("/sys/fs/cgroup")
 MICROSECONDS = 1e-6
 
 
 @dataclass(frozen=True)
-class Limits:
+class CgroupLimits:
     """What a control group allows and has taken; 0 is no limit, or not known."""
 
     memory: int = 0
@@ -36,14 +36,14 @@ class ControlGroup:
         places = [own, *own.parents]
         self._places = [p for p in places if p == root or root in p.parents]
 
-    def look(self) -> Limits:
+    def look(self) -> CgroupLimits:
         """Return the tightest limit on memory, what is used of it, and waits for a quota."""
         held_back = max((_held_back(place) for place in self._places), default=0.0)
         memory = [(limit, place) for place in self._places if (limit := _memory_limit(place))]
         if not memory:
-            return Limits(held_back=held_back)
+            return CgroupLimits(held_back=held_back)
         limit, place = min(memory, key=lambda pair: pair[0])
-        return Limits(limit, _memory_used(place), held_back)
+        return CgroupLimits(limit, _memory_used(place), held_back)
 
 
 def _own_path(membership: Path) -> str:
@@ -110,11 +110,11 @@ def traffic() -> dict[str, Traffic]:
     return {name: found[name] for name in busiest[:MOST_INTERFACES]}
 
 
-def links() -> dict[str, Link]:
+def links() -> dict[str, NetworkInterface]:
     """Return how every interface is set up that has an address or is up."""
     addresses = psutil.net_if_addrs()
     return {
-        name: Link(
+        name: NetworkInterface(
             up=stats.isup,
             mbit_per_s=max(0, stats.speed),
             addresses=[

@@ -6,7 +6,7 @@ How machines are sampled, as a user writes it.
 import msgspec
 
 
-class Orders(msgspec.Struct, frozen=True, kw_only=True):
+class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Sample for the run in directory `run`, whose processes here are `pids`.
 
     `rank` is that of the worker that started the sampler, `every` the seconds between looks.

@@ -10,7 +10,7 @@ from types import TracebackType
 import msgspec
 
 from unisono.jsonl import LineWriter
-from unisono.monitor.settings import Orders
+from unisono.monitor.settings import SamplerConfig
 from unisono.records.events import Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import to_line
@@ -25,7 +25,7 @@ class Sampling:
     Without orders there is none. One that cannot be started is not missed by the training.
     """
 
-    def __init__(self, orders: Orders | None) -> None:
+    def __init__(self, orders: SamplerConfig | None) -> None:
         self._orders = orders
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -53,7 +53,7 @@ class Sampling:
             self._process.kill()
             self._process.wait()
 
-    def _start(self, orders: Orders) -> None:
+    def _start(self, orders: SamplerConfig) -> None:
         self._process = subprocess.Popen(
             COMMAND,
             stdin=subprocess.PIPE,
@@ -65,7 +65,7 @@ class Sampling:
         if self._process.stdin is not None:
             self._process.stdin.write(msgspec.json.encode(orders) + b"\n")
 
-    def _warn(self, orders: Orders, error: OSError) -> None:
+    def _warn(self, orders: SamplerConfig, error: OSError) -> None:
         message = f"the sampler of this machine did not start: {error}"
         with suppress(OSError):
             lines = LineWriter(RunDirectory(Path(orders.run)).monitor(orders.rank))

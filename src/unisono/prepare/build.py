@@ -14,7 +14,7 @@ import msgspec
 from unisono import __version__
 from unisono.atomic import new_directory
 from unisono.config.settings import CorpusSettings, Data
-from unisono.corpus.manifest import Input, Learning, Manifest, size_of_split
+from unisono.corpus.manifest import CorpusManifest, Input, Learning, size_of_split
 from unisono.corpus.reader import recorded_settings
 from unisono.corpus.writer import seal
 from unisono.errors import DataError
@@ -22,11 +22,11 @@ from unisono.lock import only_one
 from unisono.prepare.extend import add_sources, reweight
 from unisono.prepare.first_pass.clean_text import gather
 from unisono.prepare.first_pass.drops import OVERLAP, Drops
-from unisono.prepare.first_pass.filters import Judge
+from unisono.prepare.first_pass.filters import PairFilter
 from unisono.prepare.first_pass.held_out import HeldOut, read_held_out
 from unisono.prepare.first_pass.languages import check_installed
 from unisono.prepare.inputs import list_inputs
-from unisono.prepare.job import Assignment, Progress
+from unisono.prepare.job import PrepareJob, PrepareProgress
 from unisono.prepare.second_pass.encode_chunk import Pieces
 from unisono.prepare.second_pass.vocabulary import (
     check_held_out,
@@ -47,7 +47,7 @@ _BUSY = "wait until it has finished, or choose another corpus.directory"
 
 def prepare_corpus(
     data: Data, settings: CorpusSettings, *, workers: int = 1
-) -> Generator[Progress, None, None]:
+) -> Generator[PrepareProgress, None, None]:
     """Prepare the corpus of `settings.directory`, telling how far it is.
 
     Nothing happens until the iterator is drawn from, and the corpus is there when it ends.
@@ -58,7 +58,7 @@ def prepare_corpus(
     check_installed(settings)
     inputs = list_inputs(data)
     others = workers if workers > 1 and text_bytes_of(inputs) >= _SMALL_BYTES else 0
-    assignment = Assignment(data, settings, inputs, others)
+    assignment = PrepareJob(data, settings, inputs, others)
     path = assignment.path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,20 +74,20 @@ def prepare_corpus(
         raise cannot_write(assignment, error) from error
 
 
-def _use(assignment: Assignment) -> Generator[Progress, None, None]:
+def _use(assignment: PrepareJob) -> Generator[PrepareProgress, None, None]:
     comparison = yield from compare(assignment)
     added = len(comparison.added)
     if added:
         yield from add_sources(assignment, comparison)
-        yield Progress("added", added, len(assignment.train), "sources")
+        yield PrepareProgress("added", added, len(assignment.train), "sources")
     elif comparison.weights_changed:
         reweight(assignment, comparison.manifest)
-        yield Progress("weights changed", 1, 1, "corpora")
+        yield PrepareProgress("weights changed", 1, 1, "corpora")
     else:
-        yield Progress("up to date", 1, 1, "corpora")
+        yield PrepareProgress("up to date", 1, 1, "corpora")
 
 
-def _build(assignment: Assignment, directory: Path) -> Generator[Progress, None, None]:
+def _build(assignment: PrepareJob, directory: Path) -> Generator[PrepareProgress, None, None]:
     drops, spool = Drops(), directory / "spool"
     spool.mkdir()
     given = load_given(assignment.settings, assignment.tags)
@@ -95,7 +95,7 @@ def _build(assignment: Assignment, directory: Path) -> Generator[Progress, None,
     if given:
         check_held_out(given[0], sets)
     held_out = HeldOut((pair for held in sets for pair in held.pairs), assignment.tags)
-    judge = Judge(assignment, held_out, spool)
+    judge = PairFilter(assignment, held_out, spool)
     texts = yield from gather(assignment, assignment.train, judge, drops)
     _check_some_left(sum(text.pairs for text in texts), drops)
 
@@ -134,14 +134,14 @@ def _check_some_left(pairs: int, drops: Drops) -> None:
 
 
 def _manifest(
-    assignment: Assignment,
+    assignment: PrepareJob,
     records: list[Input],
     encoding: Encoding,
     tokenizers: Tokenizers,
     learning: Learning,
     drops: Drops,
-) -> Manifest:
-    return Manifest(
+) -> CorpusManifest:
+    return CorpusManifest(
         source_language=assignment.data.source_language,
         target_language=assignment.data.target_language,
         vocabulary=tokenizers.target.size,

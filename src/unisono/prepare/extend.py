@@ -19,7 +19,7 @@ from unisono.corpus.manifest import (
     HASH_TYPE,
     MANIFEST,
     Block,
-    Manifest,
+    CorpusManifest,
     fingerprinted,
     hashes_file,
     manifest_bytes,
@@ -29,17 +29,17 @@ from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.prepare.first_pass.clean_text import CleanText, gather
 from unisono.prepare.first_pass.drops import Drops
-from unisono.prepare.first_pass.filters import Judge
+from unisono.prepare.first_pass.filters import PairFilter
 from unisono.prepare.first_pass.held_out import HeldOut, read_held_out
-from unisono.prepare.job import Assignment, Progress
+from unisono.prepare.job import PrepareJob, PrepareProgress
 from unisono.prepare.second_pass.encode_chunk import Pieces
 from unisono.prepare.second_pass.vocabulary import check_train
 from unisono.prepare.second_pass.write import Encoding
 from unisono.prepare.space import check_room
-from unisono.prepare.up_to_date import Comparison
+from unisono.prepare.up_to_date import CorpusComparison
 
 
-def reweight(assignment: Assignment, manifest: Manifest) -> None:
+def reweight(assignment: PrepareJob, manifest: CorpusManifest) -> None:
     """Give the blocks of a corpus the weights that the settings say now."""
     blocks = _reweighted(assignment, manifest.splits["train"].blocks)
     splits = manifest.splits | {"train": size_of_split(blocks)}
@@ -48,8 +48,8 @@ def reweight(assignment: Assignment, manifest: Manifest) -> None:
 
 
 def add_sources(
-    assignment: Assignment, comparison: Comparison
-) -> Generator[Progress, None, None]:
+    assignment: PrepareJob, comparison: CorpusComparison
+) -> Generator[PrepareProgress, None, None]:
     """Clean and encode the sources that are new, with the pieces of the corpus."""
     path, manifest = assignment.path, comparison.manifest
     known = [_hashes(path, block) for block in manifest.splits["train"].blocks]
@@ -61,7 +61,7 @@ def add_sources(
         spool.mkdir()
         sets = [read_held_out(raw, assignment.normalise) for raw in assignment.held_out]
         held_out = HeldOut((pair for held in sets for pair in held.pairs), assignment.tags)
-        judge = Judge(assignment, held_out, spool)
+        judge = PairFilter(assignment, held_out, spool)
         texts = yield from gather(assignment, comparison.added, judge, drops, known)
         tokenizers = open_corpus(path).tokenizers()
         encoding = Encoding(tokenizers, directory, drops)
@@ -97,8 +97,8 @@ def _beside(path: Path) -> Iterator[Path]:
 
 
 def _join(
-    assignment: Assignment,
-    manifest: Manifest,
+    assignment: PrepareJob,
+    manifest: CorpusManifest,
     directory: Path,
     texts: list[CleanText],
     added: list[Block],
@@ -124,13 +124,13 @@ def _join(
     write_bytes(assignment.path / MANIFEST, manifest_bytes(fingerprinted(complete)))
 
 
-def _added_overlap(manifest: Manifest, texts: list[CleanText]) -> int:
+def _added_overlap(manifest: CorpusManifest, texts: list[CleanText]) -> int:
     if manifest.kept_overlap < 0:
         return manifest.kept_overlap
     return manifest.kept_overlap + sum(text.kept_overlap for text in texts)
 
 
-def _reweighted(assignment: Assignment, blocks: list[Block]) -> list[Block]:
+def _reweighted(assignment: PrepareJob, blocks: list[Block]) -> list[Block]:
     return [
         msgspec.structs.replace(block, weight=raw.weight)
         for block, raw in zip(blocks, assignment.train, strict=True)

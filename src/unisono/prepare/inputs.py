@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from unisono.config.settings import Data, Pair
+from unisono.config.settings import Data, TextPair
 from unisono.errors import ConfigError, DataError
 
 _ALIKE = 0.8  # or a name is not taken for a slip of the pen
@@ -60,7 +60,7 @@ def list_inputs(data: Data) -> list[RawPair]:
     return inputs
 
 
-def _raw_pairs(data: Data, valid: Pair) -> Iterator[RawPair]:
+def _raw_pairs(data: Data, valid: TextPair) -> Iterator[RawPair]:
     yield _raw_pair("valid", 0, "[data.valid]", valid)
     if data.test is not None:
         yield _raw_pair("test", 0, "[data.test]", data.test)
@@ -68,7 +68,7 @@ def _raw_pairs(data: Data, valid: Pair) -> Iterator[RawPair]:
         yield _raw_pair("train", number, f"[[data.train]] number {number + 1}", pair)
 
 
-def _raw_pair(split: str, number: int, where: str, pair: Pair) -> RawPair:
+def _raw_pair(split: str, number: int, where: str, pair: TextPair) -> RawPair:
     return RawPair(
         split,
         f"{split}.{number}",

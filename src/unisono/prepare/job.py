@@ -12,7 +12,7 @@ from unisono.text.normalise import Normalisation
 
 
 @dataclass(frozen=True)
-class Progress:
+class PrepareProgress:
     """`done` of `total` units of a stage, from 0 to all of them; a `total` of 0 is not known.
 
     Stages in order: "reading" (bytes of the input files), "reading a sample" (pairs),
@@ -28,7 +28,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Assignment:
+class PrepareJob:
     """The text of `inputs` is to become the corpus of `settings`, with the help of `workers`
     other processes.
     """

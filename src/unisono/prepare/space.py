@@ -8,7 +8,7 @@ from unisono.config.settings import CorpusSettings
 from unisono.errors import DataError
 from unisono.prepare.first_pass.decompress import likely_text_bytes
 from unisono.prepare.inputs import RawPair
-from unisono.prepare.job import Assignment
+from unisono.prepare.job import PrepareJob
 from unisono.units import amount_of_bytes
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -45,7 +45,7 @@ def check_room(directory: Path, inputs: list[RawPair], settings: CorpusSettings)
         )
 
 
-def cannot_write(assignment: Assignment, error: OSError) -> DataError:
+def cannot_write(assignment: PrepareJob, error: OSError) -> DataError:
     """Say why a corpus cannot be written and, if that is it, how much room it needs."""
     path = assignment.path
     if error.errno not in _FULL:

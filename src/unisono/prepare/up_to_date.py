@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from unisono.atomic import TEMPORARY, clean, sha256_of
-from unisono.corpus.manifest import MANIFEST, Input, Manifest
+from unisono.corpus.manifest import MANIFEST, CorpusManifest, Input
 from unisono.corpus.reader import check_file, differences, open_corpus
 from unisono.errors import ConfigError
 from unisono.prepare.inputs import RawPair
-from unisono.prepare.job import Assignment, Progress
+from unisono.prepare.job import PrepareJob, PrepareProgress
 from unisono.prepare.second_pass.vocabulary import given_models
 
 
@@ -32,10 +32,10 @@ _BLOCK_FILE = re.compile(r"train\.\d+\.(hashes|(source|target)\.(ids|offsets))")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CorpusComparison:
     """A corpus that is what was asked for but for sources to be `added`, or their weights."""
 
-    manifest: Manifest
+    manifest: CorpusManifest
     added: list[RawPair]
     weights_changed: bool
 
@@ -45,7 +45,7 @@ def is_taken(path: Path) -> bool:
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
-def compare(assignment: Assignment) -> Generator[Progress, None, Comparison]:
+def compare(assignment: PrepareJob) -> Generator[PrepareProgress, None, CorpusComparison]:
     """Compare the corpus that is there with what preparing would make; say what differs."""
     path = assignment.path
     if not (path / MANIFEST).is_file():
@@ -63,7 +63,7 @@ def compare(assignment: Assignment) -> Generator[Progress, None, Comparison]:
     total, done = sum(raw.bytes for raw in assignment.inputs), 0
     hashes: list[tuple[str, ...]] = []
     for raw in assignment.inputs:
-        yield Progress("comparing", done, total, "bytes")
+        yield PrepareProgress("comparing", done, total, "bytes")
         hashes.append(tuple(map(sha256_of, raw.files)))
         done += raw.bytes
     found += _other_files(manifest.inputs, assignment.inputs, hashes)
@@ -79,10 +79,10 @@ def compare(assignment: Assignment) -> Generator[Progress, None, Comparison]:
     then = [block.weight for block in manifest.splits["train"].blocks]
     now = [raw.weight for raw in assignment.train]
     added = assignment.inputs[len(manifest.inputs) :]
-    return Comparison(manifest, added, then != now[: len(then)])
+    return CorpusComparison(manifest, added, then != now[: len(then)])
 
 
-def _check_tags_are_known(path: Path, manifest: Manifest, assignment: Assignment) -> None:
+def _check_tags_are_known(path: Path, manifest: CorpusManifest, assignment: PrepareJob) -> None:
     for raw in assignment.train:
         if raw.tag and raw.tag not in manifest.tags:
             raise ConfigError(
@@ -103,11 +103,11 @@ def _toml(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _verify(path: Path, manifest: Manifest) -> Iterator[Progress]:
+def _verify(path: Path, manifest: CorpusManifest) -> Iterator[PrepareProgress]:
     """Read every file of the corpus, and raise a DataError for one that has changed."""
     total, done = sum(file.bytes for file in manifest.files.values()), 0
     for name, file in manifest.files.items():
-        yield Progress("verifying", done, total, "bytes")
+        yield PrepareProgress("verifying", done, total, "bytes")
         check_file(path / name, file)
         done += file.bytes
 
@@ -156,7 +156,7 @@ def _changes(before: Input, raw: RawPair, hashes: tuple[str, ...]) -> Iterator[s
             yield f"{path} {'has changed since' if path.name == file.name else other}"
 
 
-def _remove_leftovers(path: Path, manifest: Manifest) -> None:
+def _remove_leftovers(path: Path, manifest: CorpusManifest) -> None:
     """Remove what a killed addition left beside the files of the corpus."""
     clean(path)
     for entry in path.iterdir():

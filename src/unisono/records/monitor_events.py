@@ -20,7 +20,7 @@ from unisono.records.events import Event, Started, Warned
 from unisono.records.layout import RunDirectory
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NetworkInterface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An interface as it is set up: 0 Mbit/s where the kernel does not know its rate."""
 
     up: bool = True
@@ -42,7 +42,7 @@ class Machine(Event, frozen=True, kw_only=True, tag="machine"):
     cores: int
     memory: int
     every: float
-    interfaces: dict[str, Link] = {}
+    interfaces: dict[str, NetworkInterface] = {}
     gpus: list[str] = []
     used: list[int] = []
 

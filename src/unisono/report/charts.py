@@ -14,7 +14,7 @@ from unisono.report.machine_panels import machine_panels, network_panel
 from unisono.report.panel import Panel
 from unisono.report.panels import learning_panels, parts_panel, time_panel
 from unisono.report.step_bars import Bar, node_bars
-from unisono.report.timeline import Happening, Lane, lanes_of, lines_of
+from unisono.report.timeline import Happening, TimelineLane, lanes_of, lines_of
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Charts:
 
     span: Span
     ticks: tuple[float, ...]
-    lanes: tuple[Lane, ...]
+    lanes: tuple[TimelineLane, ...]
     lines: tuple[Happening, ...]
     bars: tuple[Bar, ...]
     parts: tuple[Drawing, ...]

@@ -9,7 +9,7 @@ from typing import Any
 
 from unisono.diagnose.evidence.curve import bleu_curve, loss_curve
 from unisono.diagnose.evidence.scores import best_scored, bleu_words
-from unisono.diagnose.evidence.sessions import Session, sessions_of
+from unisono.diagnose.evidence.sessions import RunSession, sessions_of
 from unisono.diagnose.report import Report
 from unisono.diagnose.wording import percent
 from unisono.records.view import RunView
@@ -24,7 +24,7 @@ NOT_COMPARED = ("run",)  # every run has a directory of its own
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One fact of each run, as people read it; `differs` if it is not the same for all."""
 
     name: str
@@ -37,29 +37,29 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """The runs by name, the settings in which they differ, and what came of them."""
 
     names: tuple[str, ...]
-    settings: tuple[Row, ...]
-    results: tuple[Row, ...]
+    settings: tuple[ComparisonRow, ...]
+    results: tuple[ComparisonRow, ...]
 
 
-def compare_runs(runs: Sequence[tuple[RunView, Report]]) -> Comparison:
+def compare_runs(runs: Sequence[tuple[RunView, Report]]) -> RunComparison:
     """Put runs side by side, in the order given."""
     flat = [_flat(view.config) for view, _ in runs]
     names = dict.fromkeys(name for table in flat for name in table)
     settings = [
-        Row(name, tuple(_text(table.get(name)) for table in flat))
+        ComparisonRow(name, tuple(_text(table.get(name)) for table in flat))
         for name in names
         if name not in NOT_COMPARED
     ]
     results = [dict(_results(view, report)) for view, report in runs]
-    return Comparison(
+    return RunComparison(
         names=tuple(str(view.path) for view, _ in runs),
         settings=tuple(row for row in settings if row.differs),
         results=tuple(
-            Row(name, tuple(found[name] for found in results)) for name in results[0]
+            ComparisonRow(name, tuple(found[name] for found in results)) for name in results[0]
         ),
     )
 
@@ -162,7 +162,7 @@ def over_steps(runs: Sequence[RunView], names: Sequence[str]) -> Stack:
 
 def over_time(runs: Sequence[RunView], names: Sequence[str]) -> Stack:
     """Show what the runs had learnt after equal time; pauses between starts do not count."""
-    clocks = [Clock(sessions_of(run)) for run in runs]
+    clocks = [TimeAxis(sessions_of(run)) for run in runs]
     longest = max(clock.seconds for clock in clocks)
     unit, size = next((u for u in UNITS if longest >= FEWEST_UNITS * u[1]), UNITS[-1])
     span = Span(0.0, max(1.0, longest / size), unit)
@@ -185,10 +185,10 @@ def over_time(runs: Sequence[RunView], names: Sequence[str]) -> Stack:
 
 
 @dataclass(frozen=True)
-class Clock:
+class TimeAxis:
     """A clock that runs only while the run does."""
 
-    sessions: tuple[Session, ...]
+    sessions: tuple[RunSession, ...]
 
     @property
     def seconds(self) -> float:

@@ -57,7 +57,7 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Line:
+class DrawnLine:
     """What is drawn of a curve or a layer, and what is written beside its name."""
 
     name: str
@@ -78,15 +78,15 @@ class Drawing:
     panel: Panel
     transform: str
     ticks: tuple[Tick, ...]
-    curves: tuple[Line, ...]
-    layers: tuple[Line, ...]
+    curves: tuple[DrawnLine, ...]
+    layers: tuple[DrawnLine, ...]
     rings: str
     ring_style: str
     labels: tuple[Label, ...]
     spoken: str
 
     @property
-    def named(self) -> tuple[Line, ...]:
+    def named(self) -> tuple[DrawnLine, ...]:
         """Return the curves and layers in the order of the legend."""
         return self.layers + self.curves
 
@@ -146,11 +146,11 @@ def _dot(point: Point) -> str:
     return f"M{_place(point)}h0"
 
 
-def _curve(curve: Curve) -> Line:
+def _curve(curve: Curve) -> DrawnLine:
     there = [(x, high) for x, _, high in curve.band]
     back = [(x, low) for x, low, _ in reversed(curve.band)]
     dots = curve.points if curve.dots or len(curve.points) == 1 else ()
-    return Line(
+    return DrawnLine(
         name=curve.name,
         style=curve.style,
         path=_path(curve.points),
@@ -163,7 +163,7 @@ def _curve(curve: Curve) -> Line:
     )
 
 
-def _layers(columns: Columns) -> tuple[Line, ...]:
+def _layers(columns: Columns) -> tuple[DrawnLine, ...]:
     """Return each layer from the ground up to its top: those above are drawn before it."""
     tops = [0.0] * (len(columns.edges) - 1)
     lines = []
@@ -173,12 +173,12 @@ def _layers(columns: Columns) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def _layer(layer: Layer, edges: Sequence[float], tops: Sequence[float]) -> Line:
+def _layer(layer: Layer, edges: Sequence[float], tops: Sequence[float]) -> DrawnLine:
     columns = "".join(
         f"V{_number(top)}H{_number(edge)}" for top, edge in zip(tops, edges[1:], strict=True)
     )
     path = f"M{_number(edges[0])} 0{columns}V0Z"
-    return Line(layer.name, layer.style, path, layer.shown, layer.digits, layer.unit)
+    return DrawnLine(layer.name, layer.style, path, layer.shown, layer.digits, layer.unit)
 
 
 def _label(mark: Mark, frame: Frame) -> Label:

@@ -28,7 +28,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Slice:
+class TimeSlice:
     """A part of the bar of time."""
 
     cause: str
@@ -147,12 +147,12 @@ def tiles(report: Report, run: RunView) -> list[Tile]:
     ]
 
 
-def slices(report: Report) -> list[Slice]:
+def slices(report: Report) -> list[TimeSlice]:
     """Return the bar of time, in a fixed order; nothing if it was not measured."""
     if report.bottleneck.measured is False:
         return []
     shares = {cause: getattr(report.bottleneck.shares, cause) for cause in CAUSES}
-    return [Slice(cause, CAUSES[cause], s, percent(s)) for cause, s in shares.items()]
+    return [TimeSlice(cause, CAUSES[cause], s, percent(s)) for cause, s in shares.items()]
 
 
 def bottleneck_words(report: Report) -> str:

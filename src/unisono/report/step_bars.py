@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from unisono.diagnose.evidence.ledger import Ledger, Row
+from unisono.diagnose.evidence.ledger import Ledger, LedgerRow
 from unisono.diagnose.wording import listing, percent
 from unisono.records.events import StepTaken
 from unisono.records.view import RunView
@@ -23,7 +23,7 @@ MOST_BARS = 32
 
 
 @dataclass(frozen=True)
-class Piece:
+class BarSegment:
     """A part of a bar. `share` is that of the widest bar, `of_bar` that of its own."""
 
     style: str
@@ -38,10 +38,10 @@ class Bar:
 
     name: str
     total: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BarSegment, ...]
 
 
-def parts_of_row(row: Row) -> dict[str, float]:
+def parts_of_row(row: LedgerRow) -> dict[str, float]:
     """Return the seconds of each part of an update, mean over the processes.
 
     A process on its own exchanges nothing: what is timed as such is its device finishing
@@ -111,7 +111,7 @@ def _rank_parts(
 def _bar(name: str, parts: Mapping[str, float], widest: float) -> Bar:
     total = sum(parts.values())
     pieces = [
-        Piece(
+        BarSegment(
             style=part,
             label=f"{PARTS[part]}: {duration(seconds)}, {percent(seconds / total)}",
             share=seconds / widest,

@@ -28,7 +28,7 @@ class Happening:
 
 
 @dataclass(frozen=True)
-class Lane:
+class TimelineLane:
     """All that happened of one kind; `name` says how many."""
 
     kind: str
@@ -36,7 +36,7 @@ class Lane:
     happenings: tuple[Happening, ...]
 
 
-def lanes_of(run: RunView, report: Report) -> list[Lane]:
+def lanes_of(run: RunView, report: Report) -> list[TimelineLane]:
     """Return what happened, kind by kind; kinds that did not occur are left out."""
     found = [
         _lane("evaluation", "evaluation", [_evaluation(v) for v in run.validations]),
@@ -48,7 +48,7 @@ def lanes_of(run: RunView, report: Report) -> list[Lane]:
     return [lane for lane in found if lane.happenings]
 
 
-def lines_of(lanes: Sequence[Lane]) -> list[Happening]:
+def lines_of(lanes: Sequence[TimelineLane]) -> list[Happening]:
     """Return what is drawn through all panels: findings and new starts."""
     return [
         Happening(happening.step, happening.words, happening.style or lane.kind)
@@ -58,12 +58,14 @@ def lines_of(lanes: Sequence[Lane]) -> list[Happening]:
     ]
 
 
-def _lane(kind: str, noun: str, happened: Sequence[Happening], plural: str = "") -> Lane:
+def _lane(
+    kind: str, noun: str, happened: Sequence[Happening], plural: str = ""
+) -> TimelineLane:
     stride = -(-len(happened) // MOST_OF_A_KIND) or 1
     # Counted from the end: the last is always among them.
     kept = tuple(happened[::-1][::stride][::-1])
     name = count(len(happened), noun, plural)
-    return Lane(kind, f"{name}, one in {stride} shown" if stride > 1 else name, kept)
+    return TimelineLane(kind, f"{name}, one in {stride} shown" if stride > 1 else name, kept)
 
 
 def _evaluation(event: Validated) -> Happening:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unisono.errors import ConfigError
-from unisono.text.ragged import Counts, Rows, ranges, sums
+from unisono.text.ragged import Counts, RaggedRows, ranges, sums
 from unisono.text.sentence_pieces import SentencePieces
 from unisono.text.spm_proto import Kind, Piece
 from unisono.text.tokenizer import Tokenizer
@@ -45,12 +45,12 @@ class Merges:
             for i, p in enumerate(pieces)
         ]
         sizes = np.array([len(some) for some in letters])
-        self._letters = Rows(np.array([i for some in letters for i in some]), sizes)
+        self._letters = RaggedRows(np.array([i for some in letters for i in some]), sizes)
         self._first_letter = self._letters.starts
         self.merged: Counts = sizes - 1
         self._pairs = _Pairs(normal, [-piece.score for piece in pieces])
 
-    def spell(self, words: Rows, left_out: LeftOut | None = None) -> Rows:
+    def spell(self, words: RaggedRows, left_out: LeftOut | None = None) -> RaggedRows:
         """Return words, given by ids, merged from their characters again.
 
         In each round a word is merged once: by the merge of the highest score, or if
@@ -71,9 +71,9 @@ class Merges:
                 break
             state.merge(going * width + place)
         known = symbols != self._pairs.mark
-        return Rows(symbols[known], known.sum(1))
+        return RaggedRows(symbols[known], known.sum(1))
 
-    def _symbols(self, words: Rows) -> Counts:
+    def _symbols(self, words: RaggedRows) -> Counts:
         """Return the characters of words (W, S)."""
         sizes = self._letters.lengths[words.ids]
         letters = self._letters.ids[ranges(self._first_letter[words.ids], sizes)]

@@ -12,7 +12,7 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Rows:
+class RaggedRows:
     """Sentences or words end to end, and how many ids each has."""
 
     ids: Ids
@@ -28,10 +28,10 @@ class Rows:
         ends = np.cumsum(self.lengths).tolist()
         return [self.ids[start:end] for start, end in pairwise([0, *ends])]
 
-    def chosen(self, indices: Counts) -> "Rows":
+    def chosen(self, indices: Counts) -> "RaggedRows":
         """Return some of them."""
         lengths = self.lengths[indices]
-        return Rows(self.ids[ranges(self.starts[indices], lengths)], lengths)
+        return RaggedRows(self.ids[ranges(self.starts[indices], lengths)], lengths)
 
 
 def ranges(starts: Counts, lengths: Counts) -> Counts:
@@ -41,6 +41,6 @@ def ranges(starts: Counts, lengths: Counts) -> Counts:
     return numbers
 
 
-def sums(numbers: NDArray[Any], rows: Rows) -> NDArray[Any]:
+def sums(numbers: NDArray[Any], rows: RaggedRows) -> NDArray[Any]:
     """Return the sum over each row of `numbers`, one for each id; no row may be empty."""
     return np.add.reduceat(numbers, rows.starts) if len(rows.lengths) else numbers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from unisono.batching.bpe_dropout.dropout import Respelling, respelling_for
+from unisono.batching.bpe_dropout.dropout import BpeDropout, bpe_dropout_for
 from unisono.batching.plan import shares
 from unisono.batching.stream import Stream
 from unisono.comm.protocol import Comm, Strategy
@@ -16,7 +16,7 @@ from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.comm.strategies.build import strategy_of
 from unisono.comm.strategies.ddp import Ddp
 from unisono.config.settings import Settings
-from unisono.corpus.manifest import Manifest
+from unisono.corpus.manifest import CorpusManifest
 from unisono.corpus.reader import Corpus, Split
 from unisono.models.transformer import TransformerModel, build_model
 from unisono.optim.build import build_optimizer
@@ -24,10 +24,10 @@ from unisono.optim.settings import Sgd
 from unisono.records.events import MixedSource
 from unisono.records.layout import RunDirectory
 from unisono.train.averages import Averages
-from unisono.train.checkpoints.checkpoint_sync import Keeper
+from unisono.train.checkpoints.checkpoint_sync import CheckpointSync
 from unisono.train.checksums import begin_alike
 from unisono.train.compiling import Compiling
-from unisono.train.evaluation import Examination, Examiner, spread_evenly
+from unisono.train.evaluation import EvaluationSplit, Evaluator, spread_evenly
 from unisono.train.loop import Session
 from unisono.train.oom import all_fit
 from unisono.train.precision import Precision
@@ -36,7 +36,7 @@ from unisono.train.step import Parts
 from unisono.translate.settings import Decoding
 
 
-def mixture(manifest: Manifest, stream: Stream) -> list[MixedSource]:
+def mixture(manifest: CorpusManifest, stream: Stream) -> list[MixedSource]:
     """Return the sources of the training set and their part in an epoch; one alone is none."""
     blocks, sources = manifest.splits["train"].blocks, stream.sources()
     names = [entry.source.name for entry in manifest.inputs if entry.split == "train"]
@@ -69,7 +69,7 @@ def build_session(
     keep = settings.checkpoint.keep
     replica = strategy.attach(model, comm)
     where, memory = directory.checkpoints, replica.memory
-    keeper = Keeper(where, keep, comm, model, optimizer, averages, fresh, memory)
+    keeper = CheckpointSync(where, keep, comm, model, optimizer, averages, fresh, memory)
     parts = Parts(
         replica=replica,
         comm=comm,
@@ -117,17 +117,17 @@ def _fresh_model(settings: Settings, corpus: Corpus) -> TransformerModel:
     return build_model(settings.model, *sizes)
 
 
-def respelling_of(settings: Settings, corpus: Corpus) -> Respelling | None:
+def respelling_of(settings: Settings, corpus: Corpus) -> BpeDropout | None:
     """Return how sentences are spelled anew in every epoch, if they are."""
     longest = settings.corpus.max_pieces
-    return respelling_for(
+    return bpe_dropout_for(
         corpus.tokenizers(), settings.batching, seed=settings.seed, max_pieces=longest
     )
 
 
 def _examiner(
     settings: Settings, corpus: Corpus, comm: Comm, model: TransformerModel, train: Split
-) -> Examiner:
+) -> Evaluator:
     validation, tokenizer = settings.validation, corpus.tokenizers().target
     tokens = validation.tokens_per_batch
     greedy = Decoding(beam=validation.beam, length_penalty=settings.decoding.length_penalty)
@@ -135,13 +135,13 @@ def _examiner(
     if corpus.has("test"):
         # A beam multiplies the rows of a batch: keep the memory of a search as it was.
         per_batch = max(1, tokens // settings.decoding.beam)
-        test = Examination(corpus.split("test"), tokenizer, per_batch, settings.decoding)
-    return Examiner(
+        test = EvaluationSplit(corpus.split("test"), tokenizer, per_batch, settings.decoding)
+    return Evaluator(
         model=model,
         comm=comm,
         run=Path(settings.run),
-        valid=Examination(corpus.split("valid"), tokenizer, tokens, greedy),
-        training=Examination(train, tokenizer, tokens, greedy, sample),
+        valid=EvaluationSplit(corpus.split("valid"), tokenizer, tokens, greedy),
+        training=EvaluationSplit(train, tokenizer, tokens, greedy, sample),
         test=test,
         bleu=validation.bleu,
         samples=validation.samples,

@@ -40,7 +40,7 @@ ROWS_OF_A_STEP = 128  # rows whose work is as much as what a step of a search co
 
 
 @dataclass(frozen=True, eq=False)
-class Examination:
+class EvaluationSplit:
     """What to score a model on. The tokenizer is the target's.
 
     `pairs` are the numbers of those pairs of the split that are asked for; without, it is all.
@@ -99,7 +99,7 @@ def spread_evenly(pairs: int, wanted: int) -> Indices:
 
 @torch.inference_mode()
 def sentence_losses(
-    model: TransformerModel, examination: Examination, comm: Comm
+    model: TransformerModel, examination: EvaluationSplit, comm: Comm
 ) -> list[float]:
     """Return -log p of every target sentence, in the order of the examination."""
     mine: dict[int, float] = {}
@@ -113,7 +113,7 @@ def sentence_losses(
 
 def translations(
     model: TransformerModel,
-    examination: Examination,
+    examination: EvaluationSplit,
     comm: Comm,
     sentences: int | None = None,
 ) -> list[str]:
@@ -128,7 +128,7 @@ def translations(
     return examination.tokenizer.decode([ids[index] for index in sorted(ids)])
 
 
-def loss_per_token(losses: Sequence[float], examination: Examination) -> tuple[float, int]:
+def loss_per_token(losses: Sequence[float], examination: EvaluationSplit) -> tuple[float, int]:
     """Return the mean loss per target token, ends included, and the number of tokens."""
     tokens = int(examination.target_tokens.sum(dtype=np.int64))
     return sum(losses) / tokens, tokens
@@ -163,15 +163,15 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Examiner:
+class Evaluator:
     """Scores the model while it trains, and once when it is done."""
 
     model: TransformerModel
     comm: Comm
     run: Path
-    valid: Examination
-    training: Examination
-    test: Examination | None
+    valid: EvaluationSplit
+    training: EvaluationSplit
+    test: EvaluationSplit | None
     bleu: bool
     samples: int
     compiling: Compiling = field(default_factory=Compiling)

@@ -26,16 +26,16 @@ from unisono.records.events import AnyEvent, Chose, Ended, Started, StepTaken, T
 from unisono.records.layout import RunDirectory
 from unisono.records.recorder import Recorder
 from unisono.train.build import build_session, device_of, mixture, strategy_for
-from unisono.train.checkpoints.checkpoint_sync import Found
+from unisono.train.checkpoints.checkpoint_sync import RestoredCheckpoint
 from unisono.train.loop import Session, train
 from unisono.train.precision import set_tf32
 from unisono.train.preconditions import check_possible, same_everywhere, uneven_shares
 from unisono.train.process_setup import Signals, keep_freed_memory
 from unisono.train.progress import Progress
-from unisono.train.run_lock import Claim, claim
+from unisono.train.run_lock import RunLock, lock_run
 from unisono.train.sampling import sampling
 from unisono.train.step import warm_up
-from unisono.train.supervision import Section, Watched, joined, unwatched
+from unisono.train.supervision import Section, Supervision, joined, unsupervised
 from unisono.units import seconds_of
 
 Settle = Callable[[Comm, Settings, Corpus, Tell], tuple[Settings, Chose | None]]
@@ -64,7 +64,7 @@ def run_training(
     any, `tell` is told what the start waits for.
     """
     timeout = seconds_of(settings.sync.timeout)
-    with joined(settings, timeout, tell) as comm, Watched(comm, settings) as watched:
+    with joined(settings, timeout, tell) as comm, Supervision(comm, settings) as watched:
         for event in run_with(comm, settings, watched, tell, settle):
             watched.saw(event)
             yield event
@@ -73,7 +73,7 @@ def run_training(
 def run_with(
     comm: Comm,
     settings: Settings,
-    watched: Watched | None = None,
+    watched: Supervision | None = None,
     tell: Tell = say_nothing,
     settle: Settle = as_configured,
 ) -> Iterator[AnyEvent]:
@@ -90,7 +90,7 @@ def run_with(
         watched.state("starting")
     try:
         settled, choice = settle(comm, settings, corpus, tell)
-        section = watched.section if watched else unwatched
+        section = watched.section if watched else unsupervised
         yield from _run(settled, corpus, comm, section, choice)
     finally:
         if claimed is not None:
@@ -132,7 +132,7 @@ def _events(
         yield Warned(time=time.time(), step=found.progress.step, message=trouble)
     with session.examiner.compiling.paused():
         nothing = nothing_to_learn().to(device_of(comm))
-        warm_up(session.parts.replica, nothing, session.parts.watch)
+        warm_up(session.parts.replica, nothing, session.parts.stopwatch)
     news = not RunDirectory(Path(settings.run)).bundle.is_dir()
     for event in train(session, found.progress):
         news = news or isinstance(event, StepTaken)
@@ -154,7 +154,7 @@ def _finish(session: Session, model: TransformerModel, corpus: Corpus) -> Iterat
     all_or_none(session.parts.comm, lambda: _write_bundle(session, model, corpus, best, tested))
 
 
-def _started(session: Session, found: Found, model: TransformerModel) -> Started:
+def _started(session: Session, found: RestoredCheckpoint, model: TransformerModel) -> Started:
     world, sync = session.parts.comm.world, session.settings.sync
     return Started(
         time=time.time(),
@@ -210,10 +210,10 @@ def _write_bundle(
     )
 
 
-def _claim(settings: Settings, corpus: Corpus, comm: Comm) -> Claim | None:
+def _claim(settings: Settings, corpus: Corpus, comm: Comm) -> RunLock | None:
     if not comm.world.leads:
         return None
-    return claim(settings, corpus, describe_environment(_devices()))
+    return lock_run(settings, corpus, describe_environment(_devices()))
 
 
 def _devices() -> list[str]:

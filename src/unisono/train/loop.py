@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from unisono.batching.plan import StepPlan
-from unisono.batching.stream import Stream, Work, nothing_to_learn
+from unisono.batching.stream import PreparedUpdate, Stream, nothing_to_learn
 from unisono.config.settings import Settings
 from unisono.errors import RunError, UnisonoError
 from unisono.records.events import AnyEvent, Ended, StepTaken
-from unisono.train.checkpoints.checkpoint_sync import Keeper
+from unisono.train.checkpoints.checkpoint_sync import CheckpointSync
 from unisono.train.checkpoints.rollback import roll_back, save
 from unisono.train.checksums import compare_weights
 from unisono.train.divergence_guard import observe
-from unisono.train.evaluation import Examiner
+from unisono.train.evaluation import Evaluator
 from unisono.train.process_setup import Signals
 from unisono.train.progress import (
     Progress,
@@ -30,8 +30,15 @@ from unisono.train.progress import (
     save_is_due,
     validation_is_due,
 )
-from unisono.train.step import Dials, Parts, StepResult, Wishes, come_together, take_step
-from unisono.train.supervision import Section, unwatched
+from unisono.train.step import (
+    Parts,
+    StepControls,
+    StepRequests,
+    StepResult,
+    come_together,
+    take_step,
+)
+from unisono.train.supervision import Section, unsupervised
 from unisono.units import seconds_of
 
 SKIPS_ALLOWED = 20
@@ -44,10 +51,10 @@ class Session:
     settings: Settings
     parts: Parts
     stream: Stream
-    examiner: Examiner
-    keeper: Keeper
+    examiner: Evaluator
+    keeper: CheckpointSync
     signals: Signals
-    section: Section = unwatched
+    section: Section = unsupervised
 
 
 def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
@@ -65,18 +72,18 @@ def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
                 result = take_step(session.parts, work, progress.step + 1, wishes, dials)
             _raise_trouble(result, trouble)
             taken, progress = _account(session, progress, work, result)
-            with session.parts.watch.time("recording"):
+            with session.parts.stopwatch.time("recording"):
                 yield taken
             _come_together_if_due(session, progress, work, result)
-            with session.parts.watch.time("agree"):
+            with session.parts.stopwatch.time("agree"):
                 yield from _compared(session, progress.step)
             progress, diverged = _watched(session, progress, result)
             if diverged:
-                with session.section("save"), session.parts.watch.paused():
+                with session.section("save"), session.parts.stopwatch.paused():
                     progress = yield from roll_back(session.keeper, progress, diverged)
             reason = result.stop or end_of(progress, settings, work.updates_in_epoch)
             if reason or not diverged:
-                with session.parts.watch.paused():
+                with session.parts.stopwatch.paused():
                     progress = yield from _due(session, progress, reason, result)
             reason = reason or end_of(progress, settings, work.updates_in_epoch)
     seconds = time.time() - began
@@ -111,7 +118,7 @@ def _due(
 
 
 def _come_together_if_due(
-    session: Session, progress: Progress, work: Work, result: StepResult
+    session: Session, progress: Progress, work: PreparedUpdate, result: StepResult
 ) -> None:
     """Let processes whose weights went apart have the same before anybody looks at them."""
     settings = session.settings
@@ -129,24 +136,26 @@ def _compared(session: Session, step: int) -> Iterator[AnyEvent]:
     return compare_weights(parts.comm, parts.replica.module, session.settings.sync, step)
 
 
-def _next_work(works: Iterator[Work], session: Session) -> tuple[Work, Exception | None]:
+def _next_work(
+    works: Iterator[PreparedUpdate], session: Session
+) -> tuple[PreparedUpdate, Exception | None]:
     """Return the next update; if it cannot be made, one that learns nothing, and why.
 
     A process that simply raised here would leave the others waiting in their exchange.
     """
-    with session.parts.watch.time("data"):
+    with session.parts.stopwatch.time("data"):
         try:
             return next(works), None
         except (UnisonoError, OSError, ValueError) as error:
             nothing = StepPlan(1, (), 0, 1, 0, 0)
-            return Work(nothing, 0, 0, (nothing_to_learn(),)), error
+            return PreparedUpdate(nothing, 0, 0, (nothing_to_learn(),)), error
 
 
-def _wishes(session: Session, progress: Progress, trouble: Exception | None) -> Wishes:
+def _wishes(session: Session, progress: Progress, trouble: Exception | None) -> StepRequests:
     limit = session.settings.train.max_time
     over = bool(limit) and progress.seconds >= seconds_of(limit)
     stop = "signal" if session.signals.stop else "max_time" if over else ""
-    return Wishes(stop=stop, save=session.signals.take_save(), failed=trouble is not None)
+    return StepRequests(stop=stop, save=session.signals.take_save(), failed=trouble is not None)
 
 
 def _raise_trouble(result: StepResult, trouble: Exception | None) -> None:
@@ -157,9 +166,9 @@ def _raise_trouble(result: StepResult, trouble: Exception | None) -> None:
 
 
 def _account(
-    session: Session, progress: Progress, work: Work, result: StepResult
+    session: Session, progress: Progress, work: PreparedUpdate, result: StepResult
 ) -> tuple[StepTaken, Progress]:
-    seconds, parts = session.parts.watch.lap()
+    seconds, parts = session.parts.stopwatch.lap()
     plan = work.plan
     progress = after_update(
         progress,
@@ -187,9 +196,9 @@ def _account(
     return event, progress
 
 
-def _dials(session: Session, progress: Progress) -> Dials:
+def _dials(session: Session, progress: Progress) -> StepControls:
     scales = session.parts.precision.scales
-    return Dials(progress.rate_factor, progress.loss_scale.value if scales else 1.0)
+    return StepControls(progress.rate_factor, progress.loss_scale.value if scales else 1.0)
 
 
 def _watched(session: Session, progress: Progress, result: StepResult) -> tuple[Progress, str]:

@@ -17,8 +17,8 @@ import msgspec
 from unisono import atomic
 from unisono.config.load import resolve, to_toml
 from unisono.config.settings import Data, Settings
-from unisono.corpus.manifest import Manifest
-from unisono.corpus.reader import Corpus, Difference, differences
+from unisono.corpus.manifest import CorpusManifest
+from unisono.corpus.reader import Corpus, SettingDifference, differences
 from unisono.errors import ConfigError, DataError, RunError
 from unisono.records.layout import RunDirectory
 
@@ -29,7 +29,7 @@ LOCK_ATTEMPTS, LOCK_PAUSE_SECONDS = 20, 0.05
 LIMITS = {"max_steps", "max_epochs", "max_time", "patience", "show_every_steps", "compile"}
 
 
-class Claim:
+class RunLock:
     """A run directory that is ours until `release`."""
 
     def __init__(self, directory: RunDirectory) -> None:
@@ -73,12 +73,12 @@ def _lock(handle: int) -> None:
             return
 
 
-def claim(settings: Settings, corpus: Corpus, environment: dict[str, Any]) -> Claim:
+def lock_run(settings: Settings, corpus: Corpus, environment: dict[str, Any]) -> RunLock:
     """Lock the run directory, check that it is new or ours to continue, and describe it."""
     directory = RunDirectory(Path(settings.run))
     check_made_as_told(settings, corpus)
     _check_directory(directory)
-    claimed = Claim(directory)
+    claimed = RunLock(directory)
     try:
         _check_same_settings(directory, settings)
         _check_same_corpus(directory, corpus)
@@ -100,7 +100,7 @@ def check_made_as_told(settings: Settings, corpus: Corpus) -> None:
     languages = data.source_language, data.target_language
     found = list(differences(corpus.manifest, settings.corpus, languages))
     if made and made != _files_named(data):
-        found.append(Difference("files", made, _files_named(data)))
+        found.append(SettingDifference("files", made, _files_named(data)))
     if found:
         first = found[0]
         raise ConfigError(
@@ -120,7 +120,7 @@ def _files_named(data: Data) -> list[tuple[str, ...]]:
     )
 
 
-def _files_of(manifest: Manifest) -> list[tuple[str, ...]]:
+def _files_of(manifest: CorpusManifest) -> list[tuple[str, ...]]:
     return sorted(
         _named(i.split, Path(i.source.name), Path(i.target.name), i.tag)
         for i in manifest.inputs

@@ -7,7 +7,7 @@ import msgspec
 from unisono.comm.protocol import Comm
 from unisono.config.settings import Settings
 from unisono.cost_model.exchange import machines_of
-from unisono.monitor.settings import Orders
+from unisono.monitor.settings import SamplerConfig
 from unisono.monitor.worker import Sampling
 from unisono.units import seconds_of
 
@@ -40,7 +40,7 @@ def sampling(comm: Comm, settings: Settings) -> Sampling:
     gpus = tuple(dict.fromkeys(named)) if all(named) else ()
     every = seconds_of(settings.monitor.every)
     return Sampling(
-        Orders(run=settings.run, rank=comm.world.rank, pids=here, every=every, gpus=gpus)
+        SamplerConfig(run=settings.run, rank=comm.world.rank, pids=here, every=every, gpus=gpus)
     )
 
 

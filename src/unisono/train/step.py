@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from unisono.batching.stream import Batch, Work
+from unisono.batching.stream import Batch, PreparedUpdate
 from unisono.comm.protocol import Comm, Replica
 from unisono.comm.strategies.packed_gather import wait_for_device
 from unisono.models.output import loss_sums
@@ -33,14 +33,14 @@ class Parts:
     word_rate: float = 1.0
     averages: Averages = field(default_factory=Averages)
     precision: Precision = field(default_factory=Precision)
-    watch: Stopwatch = field(default_factory=Stopwatch)
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
 
 STOP_REASONS = ("", "max_time", "signal")  # the last one named wins
 
 
 @dataclass(frozen=True)
-class Wishes:
+class StepRequests:
     """What this process would like to happen after the update."""
 
     stop: str = ""
@@ -49,14 +49,14 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Dials:
+class StepControls:
     """What the run so far has set: factors of the schedule's rate and of the loss."""
 
     rate_factor: float = 1.0
     loss_scale: float = 1.0
 
 
-NEUTRAL = Dials()
+NEUTRAL = StepControls()
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,11 @@ class StepResult:
 
 
 def take_step(
-    parts: Parts, work: Work, step: int, wishes: Wishes, dials: Dials = NEUTRAL
+    parts: Parts,
+    work: PreparedUpdate,
+    step: int,
+    wishes: StepRequests,
+    dials: StepControls = NEUTRAL,
 ) -> StepResult:
     """Move the weights once, by the mean gradient over all tokens of the plan.
 
@@ -82,9 +86,9 @@ def take_step(
     of each other's wishes and troubles in one small message before anyone moves.
     """
     rate = parts.schedule(step) * dials.rate_factor
-    with parts.watch.time("exchange"):
+    with parts.stopwatch.time("exchange"):
         parts.replica.memory.begin(step, dials.loss_scale)
-    with parts.watch.time("optimizer"):
+    with parts.stopwatch.time("optimizer"):
         for group in parts.optimizer.param_groups:
             group["lr"] = rate * _rate_factor(parts, words=group.get(WORDS, False))
         parts.optimizer.zero_grad()
@@ -98,22 +102,22 @@ def take_step(
             )
         return sums * dials.loss_scale / work.plan.target_tokens
 
-    loss = parts.replica.gradients(work.batches, loss_of, parts.watch)
-    with parts.watch.time("backward"):
+    loss = parts.replica.gradients(work.batches, loss_of, parts.stopwatch)
+    with parts.stopwatch.time("backward"):
         wait_for_device(parts.comm.world.device)
-    with parts.watch.time("optimizer"):
+    with parts.stopwatch.time("optimizer"):
         _unscale_gradients(parts.replica.module, dials.loss_scale)
         norm = _gradient_norm(parts.replica.module, parts.clip_norm)
-    with parts.watch.time("agree"):
+    with parts.stopwatch.time("agree"):
         agreed = _agree(parts.comm, float(loss) / dials.loss_scale, float(norm), wishes)
     skipped = agreed.skipped or bool(agreed.failed_ranks)
     if not skipped:
-        with parts.watch.time("optimizer"):
+        with parts.stopwatch.time("optimizer"):
             parts.optimizer.step()
-    with parts.watch.time("exchange"):
-        parts.replica.memory.settle(step, parts.watch, moved=not skipped)
+    with parts.stopwatch.time("exchange"):
+        parts.replica.memory.settle(step, parts.stopwatch, moved=not skipped)
     if not skipped:
-        with parts.watch.time("optimizer"):
+        with parts.stopwatch.time("optimizer"):
             parts.averages.update(step)
     if parts.replica.memory.is_last_apart(step):
         come_together(parts)
@@ -136,7 +140,7 @@ def _rate_factor(parts: Parts, *, words: bool) -> float:
 def come_together(parts: Parts) -> None:
     """Let all processes have the same weights and the same state of the optimizer."""
     averages, moments = list(parts.averages.live()), live_moments(parts.optimizer)
-    with parts.watch.time("exchange"):
+    with parts.stopwatch.time("exchange"):
         parts.replica.memory.agree(averages, rough=moments)
 
 
@@ -149,7 +153,7 @@ class _Agreement:
     failed_ranks: tuple[int, ...]
 
 
-def _agree(comm: Comm, loss: float, norm: float, wishes: Wishes) -> _Agreement:
+def _agree(comm: Comm, loss: float, norm: float, wishes: StepRequests) -> _Agreement:
     # One gather carries everything: each flag is the maximum over ranks, the loss their sum.
     # It also tells who raised a flag, which a bare maximum would not.
     not_finite = not (abs(loss) < float("inf") and abs(norm) < float("inf"))
@@ -169,7 +173,7 @@ def _on_device(batch: Batch, parts: Parts) -> Batch:
     device = parts.comm.world.device
     if device == "cpu":  # nothing to copy, and perhaps several threads to do it
         return batch
-    with parts.watch.time("copy"):
+    with parts.stopwatch.time("copy"):
         return batch.to(torch.device(device))
 
 
@@ -187,7 +191,7 @@ def _gradient_norm(model: nn.Module, clip_norm: float) -> Tensor:
     return norm
 
 
-def warm_up(replica: Replica, batch: Batch, watch: Stopwatch) -> None:
+def warm_up(replica: Replica, batch: Batch, stopwatch: Stopwatch) -> None:
     """Exchange gradients once without an update.
 
     DDP sums in one order in its first iteration and in another from the second on. Without
@@ -198,6 +202,6 @@ def warm_up(replica: Replica, batch: Batch, watch: Stopwatch) -> None:
     def loss_of(model: nn.Module, batch: Batch) -> Tensor:
         return loss_sums(model, batch.source, batch.target_in, batch.target_out, 0.0)
 
-    replica.gradients([batch], loss_of, watch)
+    replica.gradients([batch], loss_of, stopwatch)
     replica.module.zero_grad()
-    watch.lap()
+    stopwatch.lap()

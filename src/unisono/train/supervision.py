@@ -25,10 +25,10 @@ from unisono.config.settings import Settings
 from unisono.errors import LostError, UnisonoError
 from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE
 from unisono.heartbeat.announce import record_loss
-from unisono.heartbeat.messages import Member, Orders
+from unisono.heartbeat.messages import GroupMember, SidecarConfig
 from unisono.heartbeat.section_limits import NEVER, Sections
-from unisono.heartbeat.settings import SUPERVISED, Limits
-from unisono.heartbeat.worker import Watch, end_with_stacks
+from unisono.heartbeat.settings import SUPERVISED, SectionLimits
+from unisono.heartbeat.worker import SidecarHandle, end_with_stacks
 from unisono.records.events import AnyEvent, Ended, StepTaken
 from unisono.records.layout import RunDirectory
 from unisono.records.status import State, Status, write_status
@@ -43,10 +43,10 @@ class _Call(msgspec.Struct, frozen=True):
     token: str
 
 
-def agree_on_orders(comm: Comm, settings: Settings) -> Orders:
+def agree_on_orders(comm: Comm, settings: Settings) -> SidecarConfig:
     """Return what this process's watchman has to know. All processes call this together."""
     world = comm.world
-    me = Member(world.rank, os.uname().nodename, os.getpid(), world.local_rank)
+    me = GroupMember(world.rank, os.uname().nodename, os.getpid(), world.local_rank)
     rows = comm.gather_bytes(msgspec.json.encode(me))
     door, call = -1, b""
     if world.leads:
@@ -56,9 +56,9 @@ def agree_on_orders(comm: Comm, settings: Settings) -> Orders:
         call = msgspec.json.encode(_Call(address, port, secrets.token_hex(16)))
         door = listening.detach()
     told = msgspec.json.decode(comm.gather_bytes(call)[0], type=_Call)
-    return Orders(
+    return SidecarConfig(
         rank=world.rank,
-        members=tuple(msgspec.json.decode(row, type=Member) for row in rows),
+        members=tuple(msgspec.json.decode(row, type=GroupMember) for row in rows),
         address=told.address,
         port=told.port,
         token=told.token,
@@ -86,12 +86,12 @@ STATUS_EVERY_SECONDS = 5.0
 Section = Callable[[str], AbstractContextManager[None]]
 
 
-def unwatched(name: str) -> AbstractContextManager[None]:
+def unsupervised(name: str) -> AbstractContextManager[None]:
     """Count nothing."""
     return nullcontext()
 
 
-class Watched:
+class Supervision:
     """Looks after this process from entering to leaving the `with` block.
 
     If a rank is lost, or a section takes too long, this process ends with code 76.
@@ -99,16 +99,16 @@ class Watched:
 
     def __init__(self, comm: Comm, settings: Settings) -> None:
         self._world, self._directory = comm.world, RunDirectory(Path(settings.run))
-        self._me = Member(comm.world.rank, os.uname().nodename, os.getpid())
+        self._me = GroupMember(comm.world.rank, os.uname().nodename, os.getpid())
         self._step, self._stated = 0, 0.0
-        self._watch: Watch | None = None
+        self._watch: SidecarHandle | None = None
         if comm.world.size > 1:
-            self._watch = Watch(agree_on_orders(comm, settings), self._end)
+            self._watch = SidecarHandle(agree_on_orders(comm, settings), self._end)
         limits = seconds_by_section(settings.limits)
         self._sections = Sections(limits, self._too_slow, self._tick)
         self.section: Section = self._sections.section
 
-    def __enter__(self) -> "Watched":
+    def __enter__(self) -> "Supervision":
         return self
 
     def __exit__(
@@ -196,9 +196,9 @@ class Watched:
         self._end(words)
 
 
-def seconds_by_section(limits: Limits) -> dict[str, float]:
+def seconds_by_section(limits: SectionLimits) -> dict[str, float]:
     """Return the limits in seconds; those that are not set are never reached."""
-    texts = {name: getattr(limits, name) for name in Limits.__struct_fields__}
+    texts = {name: getattr(limits, name) for name in SectionLimits.__struct_fields__}
     return {name: seconds_of(text) if text else NEVER for name, text in texts.items()}
 
 

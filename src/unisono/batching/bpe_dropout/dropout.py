@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unisono.batching.bpe_dropout.segmentations import Numbers, Spellings, mixed
+from unisono.batching.bpe_dropout.segmentations import Numbers, Segmentations, mixed
 from unisono.batching.plan import END, MicroBatch, StepPlan
 from unisono.batching.settings import Batching, Budget
 from unisono.corpus.reader import Split
 from unisono.text.merges import merges_of
-from unisono.text.ragged import Counts, Ids, Rows
+from unisono.text.ragged import Counts, Ids, RaggedRows
 from unisono.text.tokenizer import Tokenizers
 
 MOST_GROWTH = 2  # no micro-batch grows beyond this many times its budget
@@ -22,7 +22,7 @@ _TOKENS_AT_ONCE = 32768
 
 
 @dataclass(frozen=True)
-class Respelled:
+class Resegmented:
     """One update with the tokens it really has, and its sentences."""
 
     step: StepPlan
@@ -37,15 +37,15 @@ class Respelled:
 
 
 @dataclass(frozen=True)
-class Respelling:
+class BpeDropout:
     """Spells source, target or both in other pieces in every update.
 
     A sentence keeps its usual pieces if it had more than `max_pieces` otherwise, or if it
     made its micro-batch larger than twice `budget.tokens_per_micro_batch`.
     """
 
-    source: Spellings | None
-    target: Spellings | None
+    source: Segmentations | None
+    target: Segmentations | None
     seed: int
     max_pieces: int
     budget: Budget
@@ -57,7 +57,7 @@ class Respelling:
 
     def __call__(
         self, split: Split, steps: Sequence[StepPlan], position: int
-    ) -> Iterator[Respelled]:
+    ) -> Iterator[Resegmented]:
         """Respell updates that follow one another, the first at `position` of its epoch."""
         indices = [np.concatenate([b.indices for b in step.micro_batches]) for step in steps]
         keys = [
@@ -96,24 +96,24 @@ class Respelling:
         )
 
 
-def respelling_for(
+def bpe_dropout_for(
     tokenizers: Tokenizers, batching: Batching, *, seed: int, max_pieces: int
-) -> Respelling | None:
+) -> BpeDropout | None:
     """Return what leaves out merges as `batching` says, or None if it keeps them all."""
     if not batching.bpe_dropout:
         return None
     used = {"both": ("source", "target")}.get(
         batching.bpe_dropout_side, (batching.bpe_dropout_side,)
     )
-    made: dict[str, Spellings] = {}
+    made: dict[str, Segmentations] = {}
     for side in used:
         if tokenizers.joint and made:
             made[side] = made[used[0]]  # so that they remember together
             continue
         tokenizer = tokenizers.source if side == "source" else tokenizers.target
         merges = merges_of(tokenizer, where="[batching] bpe_dropout")
-        made[side] = Spellings(merges, batching.bpe_dropout, seed)
-    return Respelling(
+        made[side] = Segmentations(merges, batching.bpe_dropout, seed)
+    return BpeDropout(
         made.get("source"),
         made.get("target"),
         seed,
@@ -123,18 +123,18 @@ def respelling_for(
 
 
 def _respelled(
-    spellings: Spellings | None, rows: list[Ids], keys: Numbers, most: Counts
+    spellings: Segmentations | None, rows: list[Ids], keys: Numbers, most: Counts
 ) -> list[Ids]:
     if spellings is None:
         return rows
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    respelled = spellings.respell(Rows(np.concatenate(rows), lengths), keys)
+    respelled = spellings.respell(RaggedRows(np.concatenate(rows), lengths), keys)
     fits = (respelled.lengths <= most).tolist()
     new = respelled.cut()
     return [n if fit else row for n, row, fit in zip(new, rows, fits, strict=True)]
 
 
-def _counted(step: StepPlan, source: list[Ids], target: list[Ids]) -> Respelled:
+def _counted(step: StepPlan, source: list[Ids], target: list[Ids]) -> Resegmented:
     """Return `step` with these sentences and as many tokens as they have."""
     sizes = np.array([len(batch.indices) for batch in step.micro_batches])
     lengths = np.array([list(map(len, source)), list(map(len, target))]) + END
@@ -146,4 +146,4 @@ def _counted(step: StepPlan, source: list[Ids], target: list[Ids]) -> Respelled:
         target_tokens=int(tokens[1]),
         positions=int((widths * sizes).sum()),
     )
-    return Respelled(counted, source, target)
+    return Resegmented(counted, source, target)

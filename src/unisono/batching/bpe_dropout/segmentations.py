@@ -15,23 +15,23 @@ from numpy.typing import NDArray
 
 from unisono.corpus.manifest import id_type
 from unisono.text.merges import Merges
-from unisono.text.ragged import Counts, Rows, ranges, sums
+from unisono.text.ragged import Counts, RaggedRows, ranges, sums
 
 Numbers = NDArray[np.uint64]
 
 
-class Words:
+class WordSpans:
     """The words of some sentences, in order.
 
     Of each there are the number of its sentence and its `place` in there, `merged`, by how
     many merges it is made, and a hash of its ids.
     """
 
-    def __init__(self, sentences: Rows, merges: Merges) -> None:
+    def __init__(self, sentences: RaggedRows, merges: Merges) -> None:
         begins = merges.begins[sentences.ids]
         begins[sentences.starts[sentences.lengths > 0]] = True
         starts = np.flatnonzero(begins)
-        self.rows = Rows(sentences.ids, np.diff(np.append(starts, len(begins))))
+        self.rows = RaggedRows(sentences.ids, np.diff(np.append(starts, len(begins))))
         self._sentences = len(sentences.lengths)
         numbers = np.repeat(np.arange(self._sentences), sentences.lengths)
         self.sentence: Counts = numbers[starts]
@@ -40,7 +40,7 @@ class Words:
         self.hashes: Numbers = sums(mixed(letters | _places(self.rows.lengths)), self.rows)
         self.merged: Counts = sums(merges.merged[sentences.ids], self.rows)
 
-    def replaced(self, changed: NDArray[np.bool_], spellings: Sequence[bytes]) -> Rows:
+    def replaced(self, changed: NDArray[np.bool_], spellings: Sequence[bytes]) -> RaggedRows:
         """Return the sentences with other ids, in bytes, for the words that are `changed`."""
         ids, lengths = self.rows.ids, self.rows.lengths.copy()
         sizes = np.fromiter(map(len, spellings), np.int64, len(spellings))
@@ -50,7 +50,7 @@ class Words:
         result[is_new] = np.frombuffer(b"".join(spellings), ids.dtype)
         result[~is_new] = ids[np.repeat(~changed, self.rows.lengths)]
         totals = np.bincount(self.sentence, lengths, self._sentences)
-        return Rows(result, totals.astype(np.int64))
+        return RaggedRows(result, totals.astype(np.int64))
 
 
 def mixed(numbers: Numbers) -> Numbers:
@@ -77,7 +77,7 @@ _LONG = 32  # merges; words of more are spelled apart, not to slow down the othe
 _SMALLEST = 2.0**-53  # that a number drawn can be but 0
 
 
-class Spellings:
+class Segmentations:
     """Spell words with merges left out with the probability `dropout`.
 
     The usual spelling comes as often as no merge happens to be left out. Otherwise it is one
@@ -95,9 +95,9 @@ class Spellings:
         self._type = id_type(len(merges.begins))
         self._memory = _Memory(remembered)
 
-    def respell(self, sentences: Rows, keys: Numbers) -> Rows:
+    def respell(self, sentences: RaggedRows, keys: Numbers) -> RaggedRows:
         """Return sentences in other pieces: in which, follows from the key of each."""
-        words = Words(sentences, self._merges)
+        words = WordSpans(sentences, self._merges)
         chances = mixed(keys[words.sentence] + words.place)
         changed = _shares(chances) >= self._usual(words.merged)[words.merged]
         numbers = chances[changed] % np.uint64(SPELLINGS)
@@ -109,7 +109,7 @@ class Spellings:
         likely: Shares = np.cumprod([1.0, *kept])
         return likely
 
-    def _look_up(self, words: Words, chosen: Counts, numbers: Numbers) -> list[bytes]:
+    def _look_up(self, words: WordSpans, chosen: Counts, numbers: Numbers) -> list[bytes]:
         # Two of a million spellings share a key with a probability of 3 in 100 million.
         keys = mixed(words.hashes[chosen] + numbers).tolist()
         found = self._memory.get(keys)
@@ -121,7 +121,7 @@ class Spellings:
             self._memory.add(new)
         return found
 
-    def _made(self, words: Words, wanted: dict[int, int]) -> dict[int, bytes]:
+    def _made(self, words: WordSpans, wanted: dict[int, int]) -> dict[int, bytes]:
         """Make spellings of some words, by their keys."""
         keys, indices = np.array(list(wanted), np.uint64), np.array(list(wanted.values()))
         is_long = words.merged[indices] > _LONG
@@ -132,7 +132,7 @@ class Spellings:
             made |= zip(keys[group].tolist(), self._as_bytes(spelled), strict=True)
         return made
 
-    def _spell(self, words: Rows, merged: Counts, keys: Numbers) -> Rows:
+    def _spell(self, words: RaggedRows, merged: Counts, keys: Numbers) -> RaggedRows:
         """Return spellings with at least one merge left out; `merged` is the usual number."""
         usual = self._usual(merged)
         # The first merge that is left out is one of those that make the usual spelling.
@@ -148,7 +148,7 @@ class Spellings:
 
         return self._merges.spell(words, left_out)
 
-    def _as_bytes(self, spelled: Rows) -> list[bytes]:
+    def _as_bytes(self, spelled: RaggedRows) -> list[bytes]:
         data = spelled.ids.astype(self._type).tobytes()
         ends = np.cumsum(spelled.lengths * self._type.itemsize).tolist()
         return [data[start:end] for start, end in pairwise([0, *ends])]

@@ -15,12 +15,12 @@ from unisono.launch.kubernetes import (
     resources_of,
     volumes_of,
 )
-from unisono.launch.plan import Training
+from unisono.launch.plan import LaunchedTraining
 from unisono.launch.slurm import SlurmJob, sbatch_options, submit
 
 
 def launch_on_slurm(
-    training: Training,
+    training: LaunchedTraining,
     *,
     dry_run: bool,
     nodes: int,
@@ -70,7 +70,7 @@ def launch_on_slurm(
 
 
 def launch_on_kubernetes(
-    training: Training,
+    training: LaunchedTraining,
     *,
     dry_run: bool,
     nodes: int,
@@ -128,7 +128,7 @@ def launch_on_kubernetes(
     return 0
 
 
-def relative_paths(training: Training) -> list[str]:
+def relative_paths(training: LaunchedTraining) -> list[str]:
     """Return the files and directories of a run that have no absolute path."""
     settings = training.settings
     paths = (training.config, settings.corpus.directory, settings.run)

@@ -12,17 +12,17 @@ from unisono.cli.launching.options import pairs_of, place_there
 from unisono.cli.pages.progress import show_everywhere
 from unisono.errors import ConfigError
 from unisono.exit_codes import PREEMPTED
-from unisono.launch.fan_out import Everywhere
+from unisono.launch.fan_out import FanOut
 from unisono.launch.over_ssh import LOST, OverSsh, plan_hosts
-from unisono.launch.plan import Command, Host, Meeting, Training, parse_hosts
-from unisono.launch.preflight import ALONE, Journey, Report, examine
+from unisono.launch.plan import Command, Host, LaunchedTraining, RendezvousPoint, parse_hosts
+from unisono.launch.preflight import ALONE, Journey, MachineReport, examine
 from unisono.launch.probe_client import Describe, probe_command
 from unisono.launch.ssh import Ssh
 from unisono.units import amount_of_bytes
 
 
 def launch_on_hosts(
-    training: Training,
+    training: LaunchedTraining,
     *,
     dry_run: bool,
     hosts: str,
@@ -43,7 +43,7 @@ def launch_on_hosts(
     known = (address,) if address else (ssh.address_of(machines[0].name),)
 
     def plan(meeting_address: str) -> list[Command]:
-        meeting = Meeting(meeting_address, len(machines), secrets.token_hex(8), port)
+        meeting = RendezvousPoint(meeting_address, len(machines), secrets.token_hex(8), port)
         return plan_hosts(
             ssh,
             machines,
@@ -81,7 +81,7 @@ def _examine(ssh: Ssh, journey: Journey) -> str:
     speaking = threading.Lock()
     width = max(len(host.name) for host in journey.hosts)
 
-    def tell(report: Report) -> None:
+    def tell(report: MachineReport) -> None:
         with speaking:
             _talk(f"{report.host.name:{width}} | {describe(report)}")
 
@@ -105,7 +105,7 @@ def _examine(ssh: Ssh, journey: Journey) -> str:
     )
 
 
-def describe(report: Report) -> str:
+def describe(report: MachineReport) -> str:
     """Return what one line can say of a machine."""
     facts = report.facts
     if report.troubles:
@@ -121,7 +121,7 @@ def _run(
     commands: list[Command], machines: tuple[Host, ...], *, may_lose: bool, bare: bool
 ) -> int:
     jobs = {node: OverSsh(command.argv) for node, command in enumerate(commands)}
-    running = Everywhere(jobs, may_lose=may_lose)
+    running = FanOut(jobs, may_lose=may_lose)
     show_everywhere(running, [host.name for host in machines], bare=bare)
     lost = [machines[node].name for node, code in running.exit_codes.items() if code == LOST]
     if lost:

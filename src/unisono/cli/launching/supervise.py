@@ -30,18 +30,18 @@ LASTING_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class Patience:
+class RestartPolicy:
     """How many starts have brought nothing so far, and what the run had reached."""
 
     most: int
     fruitless: int = 0
     reached: int = -1
 
-    def after(self, reached: int, seconds: float) -> "Patience":
+    def after(self, reached: int, seconds: float) -> "RestartPolicy":
         """Return the patience left after a start that took so long and got so far."""
         visible = reached >= 0
         progress = reached > self.reached if visible else seconds >= LASTING_SECONDS
-        return Patience(self.most, 0 if progress else self.fruitless + 1, reached)
+        return RestartPolicy(self.most, 0 if progress else self.fruitless + 1, reached)
 
     @property
     def is_over(self) -> bool:
@@ -71,7 +71,7 @@ class Supervisor:
 
     def __init__(self, run: Path, most: int, say: Callable[[str], None]) -> None:
         self._run, self._say, self._began = run, say, time.time()
-        self._patience = Patience(most, reached=step_reached(run))
+        self._patience = RestartPolicy(most, reached=step_reached(run))
         self._process: subprocess.Popen[bytes] | None = None
         self._asked_to_stop = threading.Event()
 
@@ -113,7 +113,7 @@ class Supervisor:
             self._process.send_signal(number)
 
 
-def _gives_up(code: int, patience: Patience) -> str:
+def _gives_up(code: int, patience: RestartPolicy) -> str:
     times = "once" if patience.fruitless == 1 else f"{patience.fruitless} times in a row"
     where = f"step {patience.reached}" if patience.reached >= 0 else "where it was"
     return (

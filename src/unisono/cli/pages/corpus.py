@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from unisono.batching.plan import Source, shares
-from unisono.corpus.manifest import Block, Dropped, Input, Manifest, SplitSize, TextFile
+from unisono.batching.plan import CorpusSource, shares
+from unisono.corpus.manifest import Block, CorpusManifest, Dropped, Input, SplitSize, TextFile
 from unisono.corpus.reader import Corpus
 from unisono.units import amount_of_bytes
 
@@ -51,7 +51,7 @@ def _read(inputs: list[Input]) -> Iterator[str]:
             yield f"{'':6}sha256 {file.sha256}"
 
 
-def _kept(manifest: Manifest) -> Iterator[str]:
+def _kept(manifest: CorpusManifest) -> Iterator[str]:
     heads = f"{'pairs':>11}{'of':>11}{'source':>12}{'target':>12}{'text':>10}"
     yield f"{'':10}{heads} pieces/pair"
     for name, split in manifest.splits.items():
@@ -67,7 +67,7 @@ def _kept(manifest: Manifest) -> Iterator[str]:
 def _sources(blocks: list[Block]) -> Iterator[str]:
     if len(blocks) == 1 and blocks[0].weight == 1 and not blocks[0].tag:
         return
-    parts = shares([Source(block.pairs, block.weight) for block in blocks])
+    parts = shares([CorpusSource(block.pairs, block.weight) for block in blocks])
     for number, (block, part) in enumerate(zip(blocks, parts, strict=True), start=1):
         yield _size(f" source {number}", block)
         each = f", each pair {block.weight:g} times an epoch" if block.weight != 1 else ""
@@ -84,13 +84,13 @@ def _size(name: str, size: SplitSize | Block) -> str:
     )
 
 
-def _dropped_title(manifest: Manifest) -> str:
+def _dropped_title(manifest: CorpusManifest) -> str:
     dropped = sum(drop.count for drop in manifest.dropped_from(training=True).values())
     total = manifest.read_training_pairs
     return f"dropped {dropped:,} of {total:,} training pairs ({dropped / max(1, total):.1%})"
 
 
-def _dropped(manifest: Manifest) -> Iterator[str]:
+def _dropped(manifest: CorpusManifest) -> Iterator[str]:
     training, total = manifest.dropped_from(training=True), manifest.read_training_pairs
     for reason, dropped in training.items():
         yield f"{reason:26}{dropped.count:>12,}  {dropped.count / max(1, total):.2%}"
@@ -107,7 +107,7 @@ def _examples(dropped: Dropped) -> Iterator[str]:
         yield f"    {_side_by_side(*pair)}"
 
 
-def _settings(manifest: Manifest) -> Iterator[str]:
+def _settings(manifest: CorpusManifest) -> Iterator[str]:
     chosen = manifest.settings
     if not chosen:
         return
@@ -124,7 +124,7 @@ def _toml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _vocabulary(manifest: Manifest) -> Iterator[str]:
+def _vocabulary(manifest: CorpusManifest) -> Iterator[str]:
     learning, train = manifest.learning, manifest.splits["train"]
     if manifest.joint:
         yield f"{manifest.vocabulary:,} pieces for both languages ({manifest.tokenizer})"
@@ -145,7 +145,7 @@ def _vocabulary(manifest: Manifest) -> Iterator[str]:
     )
 
 
-def _lengths(manifest: Manifest) -> Iterator[str]:
+def _lengths(manifest: CorpusManifest) -> Iterator[str]:
     train = manifest.splits["train"]
     most = max([1, *train.source_lengths, *train.target_lengths])
     if not train.source_lengths:

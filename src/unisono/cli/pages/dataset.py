@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from unisono.datasets.assemble import Step
+from unisono.datasets.assemble import AssemblyStep
 from unisono.datasets.entry import Entry, File
 from unisono.datasets.fetch import Received
 from unisono.datasets.get import Progress
@@ -150,7 +150,7 @@ def _drive(work: Generator[Progress, None, T], screen: _Bars | _Log) -> T:
 
 
 def _title(at: Progress) -> str:
-    if isinstance(at, Step):
+    if isinstance(at, AssemblyStep):
         return f"{at.work} {at.name}"
     return f"fetching {at.name}"
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from unisono.config.settings import Settings
-from unisono.launch.fan_out import Everywhere, Line
+from unisono.launch.fan_out import FanOut, OutputLine
 from unisono.printable import printable
 from unisono.records.events import (
     AnyEvent,
@@ -36,7 +36,7 @@ from unisono.records.events import (
 from unisono.units import amount_of_bytes, duration, seconds_of
 
 
-def show_everywhere(running: Everywhere, names: Sequence[str], *, bare: bool = False) -> None:
+def show_everywhere(running: FanOut, names: Sequence[str], *, bare: bool = False) -> None:
     """Print what the machines say, after their names, until all have ended.
 
     Results are `bare` if only one machine has any: what another program reads, unchanged.
@@ -44,7 +44,7 @@ def show_everywhere(running: Everywhere, names: Sequence[str], *, bare: bool = F
     with passing_on(running.signal):
         for event in running.events():
             name = names[event.node]
-            if isinstance(event, Line):
+            if isinstance(event, OutputLine):
                 stream = sys.stderr if event.is_error else sys.stdout
                 is_result = bare and not event.is_error
                 text = event.text if is_result else f"{name} | {event.text}"

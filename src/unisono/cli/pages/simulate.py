@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unisono.check.simulate import DOUBT, Job, Line, Outlook
+from unisono.check.simulate import DOUBT, Line, Outlook, SimulatedJob
 from unisono.units import amount_of_bytes, duration
 
 BAR = 40
@@ -16,7 +16,7 @@ def machine_in_words(options: Mapping[str, Any]) -> str:
 
 
 def page_of(
-    job: Job,
+    job: SimulatedJob,
     found: Sequence[Outlook],
     doubtful: Sequence[Sequence[Outlook]],
     options: Mapping[str, Any],
@@ -36,7 +36,7 @@ def page_of(
     )
 
 
-def _heading(job: Job, options: Mapping[str, Any]) -> list[str]:
+def _heading(job: SimulatedJob, options: Mapping[str, Any]) -> list[str]:
     source = "as given" if options["tflops"] else "assumed"
     rate = f"{job.flops_per_second / 1e12:.1f} TFLOP/s reached ({source})"
     return [
@@ -47,7 +47,7 @@ def _heading(job: Job, options: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _table(job: Job, found: Sequence[Outlook]) -> list[str]:
+def _table(job: SimulatedJob, found: Sequence[Outlook]) -> list[str]:
     header = f"{'machines':>8}  {'exchange':<18}{'step':>10}{'waiting':>9}{'hours':>9}"
     lines = [header + (f"{'money':>11}" if job.price else "") + f"{'speed':>9}"]
     lines += [

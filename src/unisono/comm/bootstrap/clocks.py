@@ -21,7 +21,7 @@ LOOK_EVERY_SECONDS = 0.02
 ROUNDS = 3
 
 
-class Clock(msgspec.Struct, frozen=True):
+class ClockOffset(msgspec.Struct, frozen=True):
     """How many seconds a clock is ahead of that of process 0, give or take some."""
 
     ahead: float = 0.0
@@ -48,19 +48,19 @@ class Clock(msgspec.Struct, frozen=True):
         return f"is {abs(self.ahead):.1f} s {'ahead of' if self.ahead > 0 else 'behind'}"
 
 
-def ask_clock(store: Store, rank: int, waiting: Waiting) -> Clock:
+def ask_clock(store: Store, rank: int, waiting: Waiting) -> ClockOffset:
     """Return how the clock here differs from that of process 0."""
     clocks = [_ask_once(store, f"{rank}/{number}", waiting) for number in range(ROUNDS)]
     return min(clocks, key=lambda clock: clock.give_or_take)
 
 
-def _ask_once(store: Store, question: str, waiting: Waiting) -> Clock:
+def _ask_once(store: Store, question: str, waiting: Waiting) -> ClockOffset:
     asked = time.time()
     store.set(f"clock/asks/{question}", "now?")
     while (answer := read(store, f"clock/answer/{question}")) is None:
         waiting.pause(LOOK_EVERY_SECONDS)
     heard = time.time()
-    return Clock((asked + heard) / 2 - float(answer), (heard - asked) / 2)
+    return ClockOffset((asked + heard) / 2 - float(answer), (heard - asked) / 2)
 
 
 def answer_clock(store: Store, ranks: Iterable[int], answered: Counter[int]) -> None:

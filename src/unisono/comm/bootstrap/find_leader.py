@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import msgspec
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
-from unisono.comm.bootstrap.launcher_env import Place
+from unisono.comm.bootstrap.launcher_env import LauncherEnv
 from unisono.comm.bootstrap.network import (
     LOOPBACK,
-    Knock,
     Network,
+    PortCheck,
     asked_network,
+    check_port,
     is_loopback,
-    knock,
     network_of,
     own_addresses,
     resolve,
@@ -43,11 +43,11 @@ class Invitation(msgspec.Struct, frozen=True):
     port: int
 
 
-class Board:
+class TorchrunStore:
     """The board at an address, found as soon as it answers."""
 
     def __init__(self, address: str, port: int, rank: int, waiting: Waiting) -> None:
-        while not (found := knock(address, port)).address:
+        while not (found := check_port(address, port)).address:
             waiting.describe(
                 f"process {rank} waits for torchrun's store at {address}: {found.trouble}",
                 "check that the torchrun of the first machine still runs, and that nothing "
@@ -77,7 +77,7 @@ class Board:
 
 
 @dataclass(frozen=True)
-class Met:
+class FoundLeader:
     """What came of a meeting: a store for this start alone, and the network to use."""
 
     store: Store
@@ -86,20 +86,20 @@ class Met:
 
 
 @dataclass(frozen=True)
-class Meeting:
+class LeaderSearch:
     """The meeting of a run, as one of its processes sees it.
 
     `address` and `port` are where process 0 listens; or, if it is `shared`, where the agents
     of torchrun have a store already.
     """
 
-    place: Place
+    place: LauncherEnv
     address: str
     port: int
     interface: str = ""
     shared: bool = False
 
-    def attend(self, waiting: Waiting) -> Met:
+    def attend(self, waiting: Waiting) -> FoundLeader:
         """Return when all processes are here and fit to work together."""
         asked = asked_network(self.interface, os.environ)
         attend = self._host if self.place.rank == 0 else self._visit
@@ -110,7 +110,7 @@ class Meeting:
             raise DismissedError(verdict.trouble)  # told once on every machine
         if verdict.trouble:
             raise RunError(verdict.trouble, where=str(network), fix=verdict.fix)
-        return Met(PrefixStore("group", store), network, verdict.warnings)
+        return FoundLeader(PrefixStore("group", store), network, verdict.warnings)
 
     def _host(self, asked: Network | None, waiting: Waiting) -> tuple[Network, Store]:
         board = self._board(waiting)
@@ -122,7 +122,7 @@ class Meeting:
         return asked or network_of(address), store
 
     def _open_door(
-        self, asked: Network | None, board: Board | None, waiting: Waiting
+        self, asked: Network | None, board: TorchrunStore | None, waiting: Waiting
     ) -> socket.socket:
         port = 0 if board else self.port
         if self.place.on_one_machine:
@@ -134,7 +134,7 @@ class Meeting:
             return listen(self._towards_guest(board, waiting), port)
         return open_door(self.address, port, waiting)
 
-    def _towards_guest(self, board: Board, waiting: Waiting) -> str:
+    def _towards_guest(self, board: TorchrunStore, waiting: Waiting) -> str:
         while not (address := source_address(board.guest())):
             waiting.describe(
                 f"process 0 on {socket.gethostname()} waits for a process of another machine",
@@ -149,7 +149,7 @@ class Meeting:
             board.introduce()
         while True:
             goal = board.invitation() if board else Invitation(self.address, self.port)
-            found = self._look_for(goal) if goal else Knock(trouble="it has not said where")
+            found = self._look_for(goal) if goal else PortCheck(trouble="it has not said where")
             store = _connect(found, goal.port, waiting) if goal and found.address else None
             if store is not None:
                 return asked or network_of(found.source), store
@@ -157,25 +157,25 @@ class Meeting:
                 self._describe(goal, found, waiting)
             waiting.pause(TRY_EVERY_SECONDS)
 
-    def _board(self, waiting: Waiting) -> Board | None:
+    def _board(self, waiting: Waiting) -> TorchrunStore | None:
         if not self.shared:
             return None
-        return Board(self.address, self.port, self.place.rank, waiting)
+        return TorchrunStore(self.address, self.port, self.place.rank, waiting)
 
-    def _look_for(self, goal: Invitation) -> Knock:
+    def _look_for(self, goal: Invitation) -> PortCheck:
         if self.place.on_one_machine:
-            return knock(LOOPBACK.address, goal.port)
+            return check_port(LOOPBACK.address, goal.port)
         # On the machine of process 0 its name may mean loopback, where it does not listen.
         ambiguous = all(is_loopback(address) for address in resolve(goal.address))
-        return knock(goal.address, goal.port, own_addresses() if ambiguous else ())
+        return check_port(goal.address, goal.port, own_addresses() if ambiguous else ())
 
-    def _describe(self, goal: Invitation | None, found: Knock, waiting: Waiting) -> None:
+    def _describe(self, goal: Invitation | None, found: PortCheck, waiting: Waiting) -> None:
         here = f"process {self.place.rank} on {socket.gethostname()}"
         where = f" at {goal.address} port {goal.port}" if goal else ""
         waiting.describe(f"{here} waits for process 0{where}: {found.trouble}", found.fix)
 
 
-def _connect(found: Knock, port: int, waiting: Waiting) -> Store | None:
+def _connect(found: PortCheck, port: int, waiting: Waiting) -> Store | None:
     try:
         return visit_store(found.address, port, min(CONNECT_SECONDS, waiting.seconds_left))
     except RuntimeError as error:

@@ -9,13 +9,13 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from unisono.comm.bootstrap.find_leader import Meeting, Met
+from unisono.comm.bootstrap.find_leader import FoundLeader, LeaderSearch
 from unisono.comm.bootstrap.launcher_env import (
-    Place,
+    LauncherEnv,
     check_nodes,
     first_slurm_host,
+    launcher_env_from,
     meeting_point,
-    place_from,
 )
 from unisono.comm.bootstrap.network import GLOO, NCCL, variables_for
 from unisono.comm.group import Group
@@ -42,7 +42,7 @@ def join(
     `start_seconds` it is an error. `interface` is the network to use if it is not the one
     that leads to the others.
     """
-    place = place_from(os.environ)
+    place = launcher_env_from(os.environ)
     world = world_at(place, pick_device(device))
     check_nodes(os.environ)
     use_device(world)
@@ -62,10 +62,10 @@ def join(
     )
 
 
-def meet(place: Place, interface: str, seconds: float, tell: Tell) -> Met:
+def meet(place: LauncherEnv, interface: str, seconds: float, tell: Tell) -> FoundLeader:
     """Return when all processes of the run have found each other."""
     address, port = meeting_point(place, first_slurm_host)
-    meeting = Meeting(
+    meeting = LeaderSearch(
         place,
         address,
         port,
@@ -83,7 +83,7 @@ def meet(place: Place, interface: str, seconds: float, tell: Tell) -> Met:
         ) from error
 
 
-def _start_group(world: World, met: Met, timeout_seconds: float) -> None:
+def _start_group(world: World, met: FoundLeader, timeout_seconds: float) -> None:
     backend = "nccl" if world.device.startswith("cuda") else "gloo"
     timeout = timedelta(seconds=timeout_seconds)
     met.store.set_timeout(timeout)
@@ -106,7 +106,7 @@ def _first_line(error: RuntimeError) -> str:
     return str(error).partition("\n")[0]
 
 
-def world_at(place: Place, device: str) -> World:
+def world_at(place: LauncherEnv, device: str) -> World:
     """Return the world as `place` says, on this process's own device."""
     # Slurm may show each process but its own GPU, which is then number 0 for all of them.
     number = 0 if torch.cuda.device_count() == 1 else place.local_rank

@@ -35,7 +35,7 @@ FIRST_PORT, PORTS = 20_000, 12_000  # below those that the kernel hands out by i
 
 
 @dataclass(frozen=True)
-class Place:
+class LauncherEnv:
     """A process among those of a run. An empty address: the launcher did not name one."""
 
     launcher: str = "alone"
@@ -103,7 +103,7 @@ _OTHERS = (
 )
 
 
-def place_from(variables: Variables) -> Place:
+def launcher_env_from(variables: Variables) -> LauncherEnv:
     """Return this process's place; contradictions and halves are errors that show both."""
     others = [launcher for launcher in _OTHERS if _started_by(launcher, variables)]
     by_torchrun = [name for name in _names(_TORCHRUN) if name in variables]
@@ -117,7 +117,7 @@ def place_from(variables: Variables) -> Place:
             _check_agreement(variables, others[0])
             return _read(others[0], variables)
         return _read(_TORCHRUN, variables)
-    return _read(others[0], variables) if others else Place()
+    return _read(others[0], variables) if others else LauncherEnv()
 
 
 def _started_by(launcher: _Launcher, variables: Variables) -> bool:
@@ -132,7 +132,7 @@ def _names(launcher: _Launcher) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
-def _read(launcher: _Launcher, variables: Variables) -> Place:
+def _read(launcher: _Launcher, variables: Variables) -> LauncherEnv:
     names = _names(launcher)
     missing = [name for name in names if name not in variables]
     if missing:
@@ -143,7 +143,7 @@ def _read(launcher: _Launcher, variables: Variables) -> Place:
         if launcher.local_size
         else _tasks_here(variables, size)
     )
-    place = Place(
+    place = LauncherEnv(
         launcher.name,
         rank,
         size,
@@ -180,7 +180,7 @@ def _tasks_here(variables: Variables, size: int) -> int:
     return counts[node] if node < len(counts) else size
 
 
-def _check_range(place: Place, names: Sequence[str]) -> None:
+def _check_range(place: LauncherEnv, names: Sequence[str]) -> None:
     right = 0 <= place.rank < place.size and 0 <= place.local_rank < place.local_size
     if not right or place.local_size > place.size:
         raise ConfigError(
@@ -210,7 +210,7 @@ def _half(present: Sequence[str], missing: Sequence[str], fix: str = FIX) -> Con
     )
 
 
-def meeting_point(place: Place, first_host: Callable[[str], str]) -> tuple[str, int]:
+def meeting_point(place: LauncherEnv, first_host: Callable[[str], str]) -> tuple[str, int]:
     """Return address and port where the processes meet.
 
     What the launcher says counts. Without it, processes of one machine meet on its loopback,

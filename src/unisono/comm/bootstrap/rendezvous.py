@@ -31,7 +31,7 @@ from torch.distributed.run import parse_args, parse_min_max_nnodes, run
 from unisono.comm.bootstrap.clocks import answer_clock, ask_clock
 from unisono.comm.bootstrap.join import die_with_parent
 from unisono.comm.bootstrap.launcher_env import NODES
-from unisono.comm.bootstrap.network import LOOPBACK, knock, resolve
+from unisono.comm.bootstrap.network import LOOPBACK, check_port, resolve
 from unisono.comm.bootstrap.store import host_store, listen, open_door, read, visit_store
 from unisono.comm.waiting import (
     FIRST_WORD_SECONDS,
@@ -46,7 +46,7 @@ from unisono.exit_codes import RESTARTABLE
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AgentOutcome:
     """How the workers ended: an exit code, and in words what the first to fail died of.
 
     A worker that ended by itself has said why; then there are no words.
@@ -56,7 +56,7 @@ class Outcome:
     death: str = ""
 
 
-def run_agent(arguments: Sequence[str], tell: Tell = say_nothing) -> Outcome:
+def run_agent(arguments: Sequence[str], tell: Tell = say_nothing) -> AgentOutcome:
     """Run torchrun with `arguments` to its end; its own traceback and summary stay unsaid.
 
     While machines are missing, `tell` is told which and what to check.
@@ -70,11 +70,13 @@ def run_agent(arguments: Sequence[str], tell: Tell = say_nothing) -> Outcome:
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         if failure.exitcode > 0:
-            return Outcome(failure.exitcode)
+            return AgentOutcome(failure.exitcode)
         name = signal.Signals(-failure.exitcode).name
-        return Outcome(RESTARTABLE, f"process {rank} (pid {failure.pid}) was killed by {name}")
+        return AgentOutcome(
+            RESTARTABLE, f"process {rank} (pid {failure.pid}) was killed by {name}"
+        )
     except SignalException as caught:
-        return Outcome(128 + caught.sigval)
+        return AgentOutcome(128 + caught.sigval)
     except RendezvousConnectionError as error:
         raise LostError(
             "the store of torchrun is gone, and with it the machine or the agent that held it",
@@ -90,7 +92,7 @@ def run_agent(arguments: Sequence[str], tell: Tell = say_nothing) -> Outcome:
     finally:
         if kept:
             kept.close()
-    return Outcome()
+    return AgentOutcome()
 
 
 # Whoever tells the time looks often in the beginning: the sooner the answer, the better.
@@ -117,7 +119,7 @@ def check_clock(store: Store, number: int, tell: Tell) -> None:
         tell(f"warning: {said}")
 
 
-class Watch:
+class AgentRollCall:
     """Tells in the background who is missing; whoever `holds` the store also tells the time."""
 
     def __init__(self, store: Store, least: int, tell: Tell, *, holds: bool) -> None:
@@ -193,19 +195,19 @@ TRY_EVERY_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptStore:
     """The store of the agents, and who watches in it for machines that are missing."""
 
     store: Store
-    watch: Watch | None = None
+    stopwatch: AgentRollCall | None = None
 
     def close(self) -> None:
         """End the watch."""
-        if self.watch:
-            self.watch.close()
+        if self.stopwatch:
+            self.stopwatch.close()
 
 
-def prepare_rendezvous(options: Namespace, tell: Tell) -> Kept | None:
+def prepare_rendezvous(options: Namespace, tell: Tell) -> KeptStore | None:
     """Make or find the store of the agents, and change torchrun's options to use it.
 
     Returns what has to be kept until torchrun has ended, and to be closed then.
@@ -216,7 +218,7 @@ def prepare_rendezvous(options: Namespace, tell: Tell) -> Kept | None:
     if least == most:
         os.environ[NODES] = str(least)
     if _is_alone(options, most):
-        return Kept(_host_alone(options))
+        return KeptStore(_host_alone(options))
     if options.rdzv_backend != "c10d" or "is_host" not in _conf(options):
         return None  # started by hand in a way of its own
     _set_conf(options, "join_timeout", str(START_SECONDS), anew=False)
@@ -224,7 +226,7 @@ def prepare_rendezvous(options: Namespace, tell: Tell) -> Kept | None:
     store = _host(options, tell) if hosts else _visit(options, tell)
     roll = PrefixStore("unisono", store)
     number = announce(roll)
-    kept = Kept(store, Watch(roll, least, tell, holds=hosts))
+    kept = KeptStore(store, AgentRollCall(roll, least, tell, holds=hosts))
     if not hosts:
         try:
             check_clock(roll, number, tell)
@@ -270,7 +272,7 @@ def _visit(options: Namespace, tell: Tell) -> Store:
     here = socket.gethostname()
 
     def find(waiting: Waiting) -> Store:
-        while not (found := knock(name, port)).address:
+        while not (found := check_port(name, port)).address:
             waiting.describe(
                 f"{here} waits for the first machine at {name} port {port}: {found.trouble}",
                 found.fix.replace("process 0 was", "training was"),

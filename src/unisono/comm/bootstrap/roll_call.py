@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import msgspec
 from torch.distributed.distributed_c10d import Store
 
-from unisono.comm.bootstrap.clocks import Clock, answer_clock, ask_clock
-from unisono.comm.bootstrap.launcher_env import Place
-from unisono.comm.bootstrap.network import Network, knock
+from unisono.comm.bootstrap.clocks import ClockOffset, answer_clock, ask_clock
+from unisono.comm.bootstrap.launcher_env import LauncherEnv
+from unisono.comm.bootstrap.network import Network, check_port
 from unisono.comm.bootstrap.store import listen, read
 from unisono.comm.waiting import Waiting
 from unisono.errors import RunError
@@ -37,10 +37,10 @@ class Findings(msgspec.Struct, frozen=True):
     """What a process found out about the others: whom it cannot reach, and its clock."""
 
     unreached: dict[int, str] = {}
-    clock: Clock = Clock()
+    clock: ClockOffset = ClockOffset()
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class RollCallVerdict(msgspec.Struct, frozen=True):
     """What process 0 made of all findings."""
 
     trouble: str = ""
@@ -53,16 +53,16 @@ class RollCall:
     """The roll-call of one process, in the store of the run."""
 
     store: Store
-    place: Place
+    place: LauncherEnv
     network: Network
     waiting: Waiting
 
-    def hold(self) -> Verdict:
+    def hold(self) -> RollCallVerdict:
         """Return when all are here and fit to work together; say who is missing."""
         if self.place.on_one_machine:
             self._sit(port=0)
             self._wait_for_all()
-            return Verdict()
+            return RollCallVerdict()
         with listen(self.network.address, 0) as door:
             self._sit(port=door.getsockname()[1])
             self._wait_for_all()
@@ -118,16 +118,16 @@ class RollCall:
     def _seated(self, rank: int) -> Seat:
         return msgspec.json.decode(read(self.store, self._seat(rank)) or b"", type=Seat)
 
-    def _find_out(self) -> Verdict:
+    def _find_out(self) -> RollCallVerdict:
         rank, store = self.place.rank, self.store
         findings = Findings(self._unreached(), ask_clock(store, rank, self.waiting))
         store.set(f"findings/{rank}", msgspec.json.encode(findings).decode())
         while (text := read(store, "verdict")) is None:
             self.waiting.pause(LOOK_EVERY_SECONDS)
         store.set(f"read/{rank}", "yes")
-        return msgspec.json.decode(text, type=Verdict)
+        return msgspec.json.decode(text, type=RollCallVerdict)
 
-    def _judge(self) -> Verdict:
+    def _judge(self) -> RollCallVerdict:
         found = {0: Findings(self._unreached())}
         others = range(1, self.place.size)
         answered: Counter[int] = Counter()
@@ -160,7 +160,9 @@ class RollCall:
             rank for rank, seat in seats.items() if seat.machine and rank != self.place.rank
         ]
         with ThreadPoolExecutor(KNOCKS_AT_ONCE) as pool:
-            knocks = pool.map(lambda rank: knock(seats[rank].address, seats[rank].port), there)
+            knocks = pool.map(
+                lambda rank: check_port(seats[rank].address, seats[rank].port), there
+            )
             return {
                 rank: found.trouble
                 for rank, found in zip(there, knocks, strict=True)
@@ -172,11 +174,11 @@ class RollCall:
         return f"seat/{rank}"
 
 
-def judge(seats: dict[int, Seat], found: dict[int, Findings]) -> Verdict:
+def judge(seats: dict[int, Seat], found: dict[int, Findings]) -> RollCallVerdict:
     """Return what is to be said about processes that have all arrived."""
     for rank, findings in found.items():
         for other, trouble in findings.unreached.items():
-            return Verdict(
+            return RollCallVerdict(
                 f"process {rank} on {seats[rank].host} ({seats[rank].address}) cannot reach "
                 f"process {other} on {seats[other].host}: {trouble}",
                 "processes need all ports between their machines; if the address is not one of "
@@ -187,10 +189,12 @@ def judge(seats: dict[int, Seat], found: dict[int, Findings]) -> Verdict:
         clock = findings.clock
         said = f"the clock of {seats[rank].host} {clock.words} that of {seats[0].host}"
         if clock.is_wrong:
-            return Verdict(said, "set the clocks of all machines by NTP (chrony, timesyncd)")
+            return RollCallVerdict(
+                said, "set the clocks of all machines by NTP (chrony, timesyncd)"
+            )
         if clock.is_doubtful and said not in warnings:
             warnings.append(said)
-    return Verdict(warnings=tuple(warnings))
+    return RollCallVerdict(warnings=tuple(warnings))
 
 
 def _listed(ranks: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unisono.comm.protocol import Comm
-from unisono.comm.strategies.quantize import BLOCK, Bits, add_unpacked, pack
+from unisono.comm.strategies.quantize import BLOCK, Bits, add_dequantized, quantize
 from unisono.cost_model.probe_results import Packing
 
 NUMBERS = 4096 * BLOCK * 4  # more than a processor keeps near it, as of a model
@@ -19,7 +19,7 @@ LONG_ENOUGH = 0.5  # seconds: what takes longer is not repeated
 WAYS: tuple[Bits, ...] = (16, 8, 4)
 
 
-class PackingProbe:
+class CompressionProbe:
     """Packs between updates: what they left in the processor's caches is not what it needs."""
 
     def __init__(self, comm: Comm) -> None:
@@ -34,7 +34,7 @@ class PackingProbe:
         gradient, left, wanted = self._rooms
         for bits, (sending, adding) in self._mine.items():
             sending.append(_sending_seconds(gradient, left, wanted, bits))
-            adding.append(_adding_seconds(wanted, pack(gradient, bits), bits))
+            adding.append(_adding_seconds(wanted, quantize(gradient, bits), bits))
 
     def costs(self) -> list[Packing]:
         """Return what each number costs, on the slowest process; nothing where it is free."""
@@ -108,12 +108,12 @@ def _sending_seconds(gradient: Tensor, left: Tensor, wanted: Tensor, bits: Bits)
     """Do what `PackedSum` does with each number once, however many processes there are."""
     began = time.perf_counter()
     torch.add(gradient, left, out=wanted)
-    add_unpacked(wanted, pack(wanted, bits), bits, sign=-1)
+    add_dequantized(wanted, quantize(wanted, bits), bits, sign=-1)
     gradient.copy_(wanted)  # as DDP takes the sum for the gradient
     return time.perf_counter() - began
 
 
 def _adding_seconds(total: Tensor, message: Tensor, bits: Bits) -> float:
     began = time.perf_counter()
-    add_unpacked(total, message, bits)
+    add_dequantized(total, message, bits)
     return time.perf_counter() - began

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from unisono.comm.protocol import Comm, LossOf, Memory, Replica
+from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState
 from unisono.comm.strategies.packed_gather import wait_for_device
-from unisono.comm.strategies.strategy_state import Forgetful
+from unisono.comm.strategies.strategy_state import NoState
 from unisono.stopwatch import Stopwatch
 
 
@@ -33,21 +33,23 @@ class SummedReplica:
 
     module: nn.Module
     comm: Comm
-    memory: Memory = field(default_factory=Forgetful)
+    memory: StrategyState = field(default_factory=NoState)
 
-    def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
+    def gradients(
+        self, batches: Sequence[Any], loss_of: LossOf, stopwatch: Stopwatch
+    ) -> Tensor:
         total = torch.zeros((), device=self.comm.world.device)
         for batch in batches:
-            with watch.time("forward"):
+            with stopwatch.time("forward"):
                 loss = loss_of(self.module, batch)
-            with watch.time("backward"):
+            with stopwatch.time("backward"):
                 loss.backward()
             total += loss.detach()
         if self.comm.world.size > 1:
             device = self.comm.world.device
-            with watch.time("backward"):
+            with stopwatch.time("backward"):
                 wait_for_device(device)
-            with watch.time("exchange"):
+            with stopwatch.time("exchange"):
                 self._sum_gradients()
                 wait_for_device(device)
         return total

@@ -15,14 +15,17 @@ import torch
 from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 
-from unisono.comm.protocol import Comm, Kept, LossOf, Memory, Replica
+from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState, StrategyTensors
 from unisono.comm.strategies.ddp import DdpReplica
-from unisono.comm.strategies.delayed_embedding_grad import LateWords, late_words_of
-from unisono.comm.strategies.packed_gather import Beside, Messenger, Underway
+from unisono.comm.strategies.delayed_embedding_grad import (
+    DelayedEmbeddingGrad,
+    delayed_embedding_grad_of,
+)
+from unisono.comm.strategies.packed_gather import CommThread, PackedGather, PendingGather
 from unisono.comm.strategies.quantize import Bits, padded
-from unisono.comm.strategies.residuals import LeftOvers
-from unisono.comm.strategies.strategy_state import NeverApart
-from unisono.comm.strategies.subgroups import Lines, lines_of
+from unisono.comm.strategies.residuals import Residuals
+from unisono.comm.strategies.strategy_state import SameWeights
+from unisono.comm.strategies.subgroups import Subgroups, make_subgroups
 from unisono.comm.strategies.threaded_replica import replica_alone
 from unisono.stopwatch import Stopwatch
 
@@ -42,23 +45,23 @@ class Compressed:
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         if comm.world.size == 1:
             return replica_alone(model, comm)
-        lines, weights = lines_of(comm, self.timeout_seconds), trained_weights(model)
-        words = late_words_of(model)
+        lines, weights = make_subgroups(comm, self.timeout_seconds), trained_weights(model)
+        words = delayed_embedding_grad_of(model)
         if words is not None:
             weights = {n: words.scores if w is words.reads else w for n, w in weights.items()}
         packed = PackedSum(weights, lines, self.bits, comm.world.device)
         if words is not None:
-            return LateWordsReplica(model, words, packed, comm, self.bucket_mb)
+            return DelayedEmbeddingReplica(model, words, packed, comm, self.bucket_mb)
         return DdpReplica(model, comm, self.bucket_mb, packed.send, packed)
 
 
-class LateWordsReplica:
+class DelayedEmbeddingReplica:
     """A replica that sends what reading words adds to their gradient an update later."""
 
     def __init__(
         self,
         model: nn.Module,
-        words: LateWords,
+        words: DelayedEmbeddingGrad,
         packed: "PackedSum",
         comm: Comm,
         bucket_mb: float,
@@ -69,13 +72,15 @@ class LateWordsReplica:
         self._replica.ends_with(words.reads)
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> StrategyState:
         """Return what was dropped, and what was late."""
         return self._packed
 
-    def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
+    def gradients(
+        self, batches: Sequence[Any], loss_of: LossOf, stopwatch: Stopwatch
+    ) -> Tensor:
         with self._words.apart():
-            loss = self._replica.gradients(batches, loss_of, watch)
+            loss = self._replica.gradients(batches, loss_of, stopwatch)
         late = self._words.take()
         if late is not None:
             self._packed.keep_late(self._words.scores, late)
@@ -87,16 +92,16 @@ def trained_weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: w for name, w in model.named_parameters() if w.requires_grad}
 
 
-class PackedSum(NeverApart):
+class PackedSum(SameWeights):
     """Sums buckets over all processes by sending them packed; keeps what that dropped."""
 
     def __init__(
-        self, weights: Mapping[str, Tensor], lines: Lines, bits: Bits, device: str
+        self, weights: Mapping[str, Tensor], lines: Subgroups, bits: Bits, device: str
     ) -> None:
         self._late: dict[Tensor, Tensor] = {}
-        self._messenger, self._scale = Messenger(lines.parties, bits, lines.between), 1.0
-        self._left_overs, self._lines = LeftOvers(weights), lines
-        self._beside = Beside(device)
+        self._messenger, self._scale = PackedGather(lines.parties, bits, lines.between), 1.0
+        self._left_overs, self._lines = Residuals(weights), lines
+        self._beside = CommThread(device)
         self._rooms: dict[int, Tensor] = {}
 
     def begin(self, step: int, scale: float) -> None:
@@ -107,7 +112,7 @@ class PackedSum(NeverApart):
         """Add `gradient` to the one of `weight` in the next update, if this one is made."""
         self._late[weight] = gradient if self._scale == 1.0 else gradient / self._scale
 
-    def settle(self, step: int, watch: Stopwatch, *, moved: bool) -> None:
+    def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
         if moved and not self._lines.leads:
             self._left_overs.load({})  # whatever it was, the first of the machine has it now
         self._left_overs.settle(moved=moved)
@@ -115,12 +120,12 @@ class PackedSum(NeverApart):
             self._left_overs.add(weight, gradient)
         self._late = {}
 
-    def state(self) -> Kept:
+    def state(self) -> StrategyTensors:
         left = self._left_overs.tensors()
-        return Kept(own={name + LEFT_OVER: tensor for name, tensor in left.items()})
+        return StrategyTensors(own={name + LEFT_OVER: tensor for name, tensor in left.items()})
 
-    def load(self, kept: Kept) -> None:
-        self._left_overs.load(left_overs_in(kept))
+    def load(self, kept: StrategyTensors) -> None:
+        self._left_overs.load(residuals_in(kept))
 
     def forget(self) -> None:
         """Drop what is left over, and the memory for it."""
@@ -162,7 +167,7 @@ class PackedSum(NeverApart):
         self._lines.from_first(total)
         return total[:count]
 
-    def _underway(self, number: int, wanted: Tensor) -> Underway:
+    def _underway(self, number: int, wanted: Tensor) -> PendingGather:
         underway, dropped = self._messenger.send(wanted)
         if self._scale != 1.0:
             dropped /= self._scale
@@ -170,11 +175,11 @@ class PackedSum(NeverApart):
         return underway
 
 
-def _arrived(underway: Underway, count: int) -> Tensor:
+def _arrived(underway: PendingGather, count: int) -> Tensor:
     return underway.total()[:count]
 
 
-def left_overs_in(kept: Kept) -> dict[str, Tensor]:
+def residuals_in(kept: StrategyTensors) -> dict[str, Tensor]:
     """Return the left-overs of gradients among what was kept, by the name of the weight."""
     return {
         name.removesuffix(LEFT_OVER): tensor

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
-from unisono.comm.protocol import Comm, LossOf, Memory, Replica
-from unisono.comm.strategies.strategy_state import Forgetful
+from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState
+from unisono.comm.strategies.strategy_state import NoState
 from unisono.comm.strategies.threaded_replica import replica_alone
 from unisono.stopwatch import Stopwatch
 
@@ -59,11 +59,11 @@ class DdpReplica:
         comm: Comm,
         bucket_mb: float,
         send: Send = sum_bucket,
-        memory: Memory | None = None,
+        memory: StrategyState | None = None,
     ) -> None:
         """Let `send` make the sum of a bucket; `memory` is what it keeps."""
         self.module, self._comm = model, comm
-        self.memory = memory or Forgetful()
+        self.memory = memory or NoState()
         self._wrapped = DistributedDataParallel(
             model,
             bucket_cap_mb=bucket_mb,
@@ -79,30 +79,32 @@ class DdpReplica:
         """Take note of a weight in no bucket whose gradient is ready after all others."""
         weight.register_post_accumulate_grad_hook(partial(_note_last, self._sender))
 
-    def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
+    def gradients(
+        self, batches: Sequence[Any], loss_of: LossOf, stopwatch: Stopwatch
+    ) -> Tensor:
         total = torch.zeros((), device=self._comm.world.device)
         for number, batch in enumerate(batches, start=1):
             last = number == len(batches)
             # The forward pass belongs inside no_sync too: DDP decides there, not in
             # backward, whether this pass will exchange gradients.
             with nullcontext() if last else self._wrapped.no_sync():
-                with watch.time("forward"):
+                with stopwatch.time("forward"):
                     loss = loss_of(self._wrapped, batch)
-                self._backward(loss, watch, exchanges=last)
+                self._backward(loss, stopwatch, exchanges=last)
             total += loss.detach()
         return total
 
-    def _backward(self, loss: Tensor, watch: Stopwatch, *, exchanges: bool) -> None:
+    def _backward(self, loss: Tensor, stopwatch: Stopwatch, *, exchanges: bool) -> None:
         sender = self._sender
         sender.forget()
         began = time.perf_counter()
         loss.backward()
         exposed = sender.exposed() if exchanges else 0.0
         ended = time.perf_counter()
-        watch.add("backward", ended - exposed - began)
-        watch.add("exchange", exposed)
+        stopwatch.add("backward", ended - exposed - began)
+        stopwatch.add("exchange", exposed)
         if exchanges:
-            watch.add("hidden", sender.hidden(until=ended - exposed))
+            stopwatch.add("hidden", sender.hidden(until=ended - exposed))
 
 
 class _Sender:

@@ -29,7 +29,7 @@ class TiedModel(Protocol):
         ...
 
 
-class LateWords:
+class DelayedEmbeddingGrad:
     """The tied matrix of a model as two weights, which have a gradient each."""
 
     def __init__(self, model: TiedModel, matrix: nn.Parameter) -> None:
@@ -66,10 +66,14 @@ class LateWords:
         return late
 
 
-def late_words_of(model: nn.Module) -> LateWords | None:
+def delayed_embedding_grad_of(model: nn.Module) -> DelayedEmbeddingGrad | None:
     """Return the words of a model that has one matrix for reading and scoring them."""
     tied: object = model
     if not isinstance(tied, TiedModel):
         return None
     matrix = tied.tied_matrix
-    return LateWords(tied, matrix) if matrix is not None and matrix.requires_grad else None
+    return (
+        DelayedEmbeddingGrad(tied, matrix)
+        if matrix is not None and matrix.requires_grad
+        else None
+    )

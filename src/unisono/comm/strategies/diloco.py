@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 
 from unisono.comm.collectives import take_means
-from unisono.comm.protocol import Comm, Kept, LossOf, Memory, Replica, World
+from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState, StrategyTensors, World
 from unisono.comm.solo import Solo
 from unisono.comm.strategies.all_reduce import SummedReplica
 from unisono.comm.strategies.compressed import PackedSum, trained_weights
 from unisono.comm.strategies.ddp import DdpReplica, already, sum_bucket
-from unisono.comm.strategies.diloco_outer import Outer, check_finite
+from unisono.comm.strategies.diloco_outer import OuterOptimizer, check_finite
 from unisono.comm.strategies.quantize import Bits
-from unisono.comm.strategies.subgroups import lines_of
+from unisono.comm.strategies.subgroups import make_subgroups
 from unisono.errors import ConfigError
 from unisono.stopwatch import Stopwatch
 
@@ -101,18 +101,20 @@ class LocalReplica:
             self._alone = SummedReplica(model, Solo(World(device=comm.world.device)))
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> StrategyState:
         """Return the rounds in which weights are agreed on."""
         return self._rounds
 
-    def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
+    def gradients(
+        self, batches: Sequence[Any], loss_of: LossOf, stopwatch: Stopwatch
+    ) -> Tensor:
         if not self._rounds.local:
-            return self._together.gradients(batches, loss_of, watch)
+            return self._together.gradients(batches, loss_of, stopwatch)
         # The mean of what processes do is to be what they would do together: each machine
         # takes its share of the loss for the whole.
         lines = self._rounds.lines
         times = lines.size / lines.members
-        whole = self._alone.gradients(batches, lambda m, b: loss_of(m, b) * times, watch)
+        whole = self._alone.gradients(batches, lambda m, b: loss_of(m, b) * times, stopwatch)
         return whole / times
 
 
@@ -123,10 +125,10 @@ class Rounds:
         self._weights = trained_weights(model)
         self._settings = settings
         # On the lines that are there, each step's small messages would wait for fragments.
-        self.lines = lines_of(comm, settings.timeout_seconds, own=True)
+        self.lines = make_subgroups(comm, settings.timeout_seconds, own=True)
         self._packed = PackedSum(self._weights, self.lines, settings.bits, comm.world.device)
         self._momenta: dict[str, Tensor] = {}
-        self._outer: Outer | None = None
+        self._outer: OuterOptimizer | None = None
         self.local = False
 
     def rate_factor(self, *, words: bool) -> float:
@@ -152,14 +154,16 @@ class Rounds:
         self._packed.begin(step, scale)
         if self.local and self._outer is None:
             self._packed.forget()  # it would be out of date when the closing updates come
-            self._outer = Outer(self._weights, self._momenta, self.lines, self._settings)
+            self._outer = OuterOptimizer(
+                self._weights, self._momenta, self.lines, self._settings
+            )
 
-    def settle(self, step: int, watch: Stopwatch, *, moved: bool) -> None:
+    def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
         if not self.local:
-            self._packed.settle(step, watch, moved=moved)
+            self._packed.settle(step, stopwatch, moved=moved)
         if self._outer is None:
             return
-        with watch.time("exchange"):
+        with stopwatch.time("exchange"):
             self._outer.take_turn(step - self._settings.warmup_steps)
 
     def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
@@ -176,12 +180,12 @@ class Rounds:
     def is_last_apart(self, step: int) -> bool:
         return self.local and not self._settings.is_local(step + 1)
 
-    def state(self) -> Kept:
+    def state(self) -> StrategyTensors:
         shared = {f"{n}{MOMENTUM}": tensor for n, tensor in self._momenta.items()}
-        packed = Kept() if self.local else self._packed.state()
-        return Kept(own=packed.own, shared=shared)
+        packed = StrategyTensors() if self.local else self._packed.state()
+        return StrategyTensors(own=packed.own, shared=shared)
 
-    def load(self, kept: Kept) -> None:
+    def load(self, kept: StrategyTensors) -> None:
         if self._outer is not None:
             self._outer.abandon()
         self._outer, self.local = None, False

@@ -14,14 +14,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from unisono.comm.strategies.packed_gather import Messenger, Underway, packed_sum
+from unisono.comm.strategies.packed_gather import PackedGather, PendingGather, packed_sum
 from unisono.comm.strategies.quantize import Bits, padded
-from unisono.comm.strategies.subgroups import Lines
+from unisono.comm.strategies.subgroups import Subgroups
 from unisono.errors import RunError
 
 
 @dataclass(frozen=True)
-class Slice:
+class FragmentSlice:
     """The numbers from `start` to `stop` of weight number `weight`."""
 
     weight: int
@@ -39,18 +39,18 @@ def fragment_count(local_steps: int, most: int) -> int:
     return equal if 2 * equal > min(local_steps, most) else min(local_steps, most)
 
 
-def fragments_of(sizes: Sequence[int], count: int) -> list[list[Slice]]:
+def fragments_of(sizes: Sequence[int], count: int) -> list[list[FragmentSlice]]:
     """Cut weights of `sizes` numbers into `count` fragments as equal as can be."""
     total = sum(sizes)
     bounds = [total * number // count for number in range(count + 1)]
-    fragments: list[list[Slice]] = [[] for _ in range(count)]
+    fragments: list[list[FragmentSlice]] = [[] for _ in range(count)]
     offset = 0
     for weight, size in enumerate(sizes):
         for number, fragment in enumerate(fragments):
             start = max(bounds[number], offset) - offset
             stop = min(bounds[number + 1], offset + size) - offset
             if start < stop:
-                fragment.append(Slice(weight, start, stop))
+                fragment.append(FragmentSlice(weight, start, stop))
         offset += size
     return fragments
 
@@ -93,7 +93,7 @@ class OuterSettings(Protocol):
 
 @dataclass(eq=False)
 class _Fragment:
-    slices: list[Slice]
+    slices: list[FragmentSlice]
     anchor: Tensor
     left_over: Tensor  # filled up to whole blocks; zeros where another process sends
     momentum: Tensor | None
@@ -103,21 +103,21 @@ class _Fragment:
 class _Sent:
     fragment: _Fragment
     here: Tensor
-    underway: Underway | None  # None where another process sends
+    underway: PendingGather | None  # None where another process sends
 
 
-class Outer:
+class OuterOptimizer:
     """The common weights from one moment when all have the same to the next."""
 
     def __init__(
         self,
         weights: Mapping[str, Tensor],
         momenta: Mapping[str, Tensor],
-        lines: Lines,
+        lines: Subgroups,
         settings: OuterSettings,
     ) -> None:
         self._weights, self._lines, self._settings = weights, lines, settings
-        self._messenger = Messenger(lines.parties, settings.bits, lines.between)
+        self._messenger = PackedGather(lines.parties, settings.bits, lines.between)
         self._sent: _Sent | None = None
         rows = [weight.detach() for weight in weights.values()]
         pasts = [momenta.get(n, torch.zeros_like(w)) for n, w in weights.items()]
@@ -242,15 +242,15 @@ def check_finite(tensors: Sequence[Tensor], what: str) -> None:
         )
 
 
-def _pieces(tensors: list[Tensor], slices: list[Slice]) -> list[Tensor]:
+def _pieces(tensors: list[Tensor], slices: list[FragmentSlice]) -> list[Tensor]:
     return [tensors[s.weight].view(-1)[s.start : s.stop] for s in slices]
 
 
-def _row(tensors: list[Tensor], slices: list[Slice]) -> Tensor:
+def _row(tensors: list[Tensor], slices: list[FragmentSlice]) -> Tensor:
     return torch.cat(_pieces(tensors, slices))
 
 
-def _spread(tensors: list[Tensor], slices: list[Slice], row: Tensor) -> None:
+def _spread(tensors: list[Tensor], slices: list[FragmentSlice], row: Tensor) -> None:
     pieces = _pieces(tensors, slices)
     for piece, part in zip(pieces, row.split([p.numel() for p in pieces]), strict=True):
         piece.copy_(part)

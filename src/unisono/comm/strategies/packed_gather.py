@@ -26,8 +26,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.futures import Future
 
-from unisono.comm.strategies.quantize import Bits, add_unpacked, pack, padded, unpack
-from unisono.comm.strategies.subgroups import Lines
+from unisono.comm.strategies.quantize import Bits, add_dequantized, dequantize, padded, quantize
+from unisono.comm.strategies.subgroups import Subgroups
 
 
 def wait_for_device(device: str) -> None:
@@ -42,7 +42,7 @@ def wait_for_device(device: str) -> None:
 Job = tuple[Callable[[], Tensor], Future[Tensor]]
 
 
-class Beside:
+class CommThread:
     """Does jobs in the order in which they come: in a thread, or in a stream of a GPU."""
 
     def __init__(self, device: str) -> None:
@@ -86,16 +86,16 @@ def _work(jobs: "SimpleQueue[Job | None]") -> None:
         del item, job, future  # until the next one comes, nothing is kept
 
 
-def sum_of_rows(rows: Sequence[Tensor], bits: Bits) -> Tensor:
+def sum_gathered(rows: Sequence[Tensor], bits: Bits) -> Tensor:
     """Return the sum of the packed `rows`, added up in their order."""
-    total = unpack(rows[0], bits)
+    total = dequantize(rows[0], bits)
     for row in rows[1:]:
-        add_unpacked(total, row, bits)
+        add_dequantized(total, row, bits)
     return total
 
 
 @dataclass(frozen=True, eq=False)
-class Underway:
+class PendingGather:
     """A sum that is being made."""
 
     works: Sequence[dist.Work]
@@ -106,26 +106,26 @@ class Underway:
         """Wait for the sum, and return it; or raise what happened on its way."""
         for work in self.works:
             work.wait()
-        return sum_of_rows(self.rows, self.bits)
+        return sum_gathered(self.rows, self.bits)
 
 
 @dataclass(frozen=True, eq=False)
-class Messenger:
+class PackedGather:
     """Sends packed numbers to `size` processes."""
 
     size: int
     bits: Bits
     group: dist.ProcessGroup | None = None
 
-    def send(self, values: Tensor) -> tuple[Underway, Tensor]:
+    def send(self, values: Tensor) -> tuple[PendingGather, Tensor]:
         """Return the sum to come of all processes' `values`, and what rounding dropped here.
 
         `values` are whole blocks; what was dropped takes their place.
         """
-        message = pack(values, self.bits)
-        add_unpacked(values, message, self.bits, sign=-1)
+        message = quantize(values, self.bits)
+        add_dequantized(values, message, self.bits, sign=-1)
         rows = [torch.empty_like(message) for _ in range(self.size)]
-        return Underway(self._exchange(rows, message), rows, self.bits), values
+        return PendingGather(self._exchange(rows, message), rows, self.bits), values
 
     def _exchange(self, rows: list[Tensor], message: Tensor) -> list[dist.Work]:
         """Let `rows` become the messages of all, in order of rank."""
@@ -139,12 +139,12 @@ class Messenger:
         return [work for work in (*receiving, *sending) if work is not None]
 
 
-def packed_sum(lines: Lines, numbers: Tensor, bits: Bits) -> Tensor:
+def packed_sum(lines: Subgroups, numbers: Tensor, bits: Bits) -> Tensor:
     """Return the sum over all processes, of which each party sends its own packed in `bits`."""
     total = numbers.new_zeros(padded(len(numbers)))
     total[: len(numbers)] = numbers
     lines.to_first(total)
     if lines.leads:
-        total = Messenger(lines.parties, bits, lines.between).send(total)[0].total()
+        total = PackedGather(lines.parties, bits, lines.between).send(total)[0].total()
     lines.from_first(total)
     return total[: len(numbers)]

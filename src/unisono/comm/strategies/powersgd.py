@@ -16,11 +16,11 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
     powerSGD_hook,
 )
 
-from unisono.comm.protocol import Comm, Kept, Replica
-from unisono.comm.strategies.compressed import LEFT_OVER, left_overs_in
+from unisono.comm.protocol import Comm, Replica, StrategyTensors
+from unisono.comm.strategies.compressed import LEFT_OVER, residuals_in
 from unisono.comm.strategies.ddp import DdpReplica, already, sum_bucket
-from unisono.comm.strategies.residuals import LeftOvers
-from unisono.comm.strategies.strategy_state import NeverApart
+from unisono.comm.strategies.residuals import Residuals
+from unisono.comm.strategies.strategy_state import SameWeights
 from unisono.comm.strategies.threaded_replica import replica_alone
 from unisono.stopwatch import Stopwatch
 
@@ -44,12 +44,12 @@ class PowerSgd:
         return DdpReplica(model, comm, self.bucket_mb, sums.send, sums)
 
 
-class NarrowSum(NeverApart):
+class NarrowSum(SameWeights):
     """Sums buckets over all processes by narrow matrices; keeps what these do not say."""
 
     def __init__(self, model: nn.Module, size: int, low_rank: int, warmup_steps: int) -> None:
         weights = {name: w for name, w in model.named_parameters() if w.requires_grad}
-        self._left_overs = LeftOvers(weights)
+        self._left_overs = Residuals(weights)
         self._size, self._warmup_steps = size, warmup_steps
         self._torch = PowerSGDState(
             None, matrix_approximation_rank=low_rank, start_powerSGD_iter=TURNED_ON
@@ -63,24 +63,24 @@ class NarrowSum(NeverApart):
         self._torch.iter = TURNED_ON
         self._before = {n: q.clone() for n, q in self._torch.q_memory_dict.items()}
 
-    def settle(self, step: int, watch: Stopwatch, *, moved: bool) -> None:
+    def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
         self._left_overs.settle(moved=moved)
         if not moved:
             self._remember(self._torch.p_memory_dict, self._before)
 
-    def state(self) -> Kept:
+    def state(self) -> StrategyTensors:
         left, shared = self._left_overs.tensors(), {}
         for name, narrow in (
             ("p", self._torch.p_memory_dict),
             ("q", self._torch.q_memory_dict),
         ):
             shared.update({f"powersgd/{name}/{n}": tensor for n, tensor in narrow.items()})
-        return Kept(
+        return StrategyTensors(
             own={name + LEFT_OVER: tensor for name, tensor in left.items()}, shared=shared
         )
 
-    def load(self, kept: Kept) -> None:
-        self._left_overs.load(left_overs_in(kept))
+    def load(self, kept: StrategyTensors) -> None:
+        self._left_overs.load(residuals_in(kept))
         self._remember(*(_numbered(kept, f"powersgd/{name}/") for name in "pq"))
 
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
@@ -126,7 +126,7 @@ def _narrow_sizes(gradients: list[Tensor], state: PowerSGDState) -> tuple[int, i
     return rows, columns
 
 
-def _numbered(kept: Kept, prefix: str) -> dict[int, Tensor]:
+def _numbered(kept: StrategyTensors, prefix: str) -> dict[int, Tensor]:
     return {
         int(name.removeprefix(prefix)): tensor.clone()
         for name, tensor in kept.shared.items()

@@ -38,7 +38,7 @@ def packed_bytes(numbers: int, bits: Bits) -> int:
     return blocks * _block_bytes(bits)
 
 
-def pack(values: Tensor, bits: Bits) -> Tensor:
+def quantize(values: Tensor, bits: Bits) -> Tensor:
     """Return float32 `values` [N · BLOCK] as bytes."""
     if bits == 32:
         return values.clone().view(torch.uint8)
@@ -52,7 +52,7 @@ def pack(values: Tensor, bits: Bits) -> Tensor:
     return message
 
 
-def unpack(message: Tensor, bits: Bits) -> Tensor:
+def dequantize(message: Tensor, bits: Bits) -> Tensor:
     """Return the float32 numbers [N · BLOCK] of `message`."""
     if bits == 32:
         return message.view(torch.float32).clone()
@@ -63,7 +63,7 @@ def unpack(message: Tensor, bits: Bits) -> Tensor:
     return blocks.view(-1)
 
 
-def add_unpacked(total: Tensor, message: Tensor, bits: Bits, sign: int = 1) -> None:
+def add_dequantized(total: Tensor, message: Tensor, bits: Bits, sign: int = 1) -> None:
     """Add the numbers of `message` to `total` [N · BLOCK], or with `sign` -1 take them off.
 
     They are multiplied, rounded, added and rounded again. To do both at once is faster, but

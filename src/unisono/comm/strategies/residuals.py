@@ -28,7 +28,7 @@ class _Piece:
         return {w: part.view_as(w) for w, part in zip(self.weights, parts, strict=True)}
 
 
-class LeftOvers:
+class Residuals:
     """The left-overs of one process. Those of an update count once it was made."""
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from unisono.comm.collectives import tensors_from_leader
-from unisono.comm.protocol import Comm, Kept
+from unisono.comm.protocol import Comm, StrategyTensors
 from unisono.stopwatch import Stopwatch
 
 
-class NeverApart:
+class SameWeights:
     """Part of the memory of replicas whose weights are always the same."""
 
     def rate_factor(self, *, words: bool) -> float:
@@ -32,26 +32,26 @@ class NeverApart:
         pass  # they do
 
 
-class Forgetful(NeverApart):
+class NoState(SameWeights):
     """The memory of a replica that needs none."""
 
     def begin(self, step: int, scale: float) -> None:
         pass  # every update is like the first
 
-    def settle(self, step: int, watch: Stopwatch, *, moved: bool) -> None:
+    def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
         pass  # nothing is left over
 
-    def state(self) -> Kept:
-        return Kept()
+    def state(self) -> StrategyTensors:
+        return StrategyTensors()
 
-    def load(self, kept: Kept) -> None:
+    def load(self, kept: StrategyTensors) -> None:
         pass  # whatever another strategy kept
 
 
 SHARED = "shared"
 
 
-def collect(comm: Comm, kept: Kept) -> dict[str, Tensor]:
+def collect(comm: Comm, kept: StrategyTensors) -> dict[str, Tensor]:
     """Return on the leading process what all keep, each tensor under its owner's name.
 
     Of `own` only the sum counts: what is all zeros need not be kept.
@@ -64,7 +64,7 @@ def collect(comm: Comm, kept: Kept) -> dict[str, Tensor]:
     return found
 
 
-def deal(comm: Comm, found: Mapping[str, Tensor]) -> Kept:
+def deal(comm: Comm, found: Mapping[str, Tensor]) -> StrategyTensors:
     """Return what this process gets of the leading one's `found`, of however many processes.
 
     Of `own` only the sum counts. Process r of n gets that of the processes r, r + n, …: its
@@ -79,7 +79,7 @@ def deal(comm: Comm, found: Mapping[str, Tensor]) -> Kept:
     for name, shape in msgspec.json.decode(told, type=dict[str, list[int]]).items():
         shares = _shares(owned.get(name, {}), shape, comm.world.size)
         own[name] = comm.deal(shares, torch.empty(shape))
-    return Kept(own=own, shared=tensors_from_leader(comm, shared))
+    return StrategyTensors(own=own, shared=tensors_from_leader(comm, shared))
 
 
 def _by_owner(

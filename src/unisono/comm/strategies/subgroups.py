@@ -12,7 +12,7 @@ from unisono.cost_model.exchange import machines_of
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class Subgroups:
     """The lines of one process: to the others of its party, and to the other parties.
 
     A party is the processes of a machine; its `first` speaks for it. If all processes are on
@@ -58,7 +58,7 @@ class Lines:
         return total
 
 
-def lines_of(comm: Comm, timeout_seconds: float, *, own: bool = False) -> Lines:
+def make_subgroups(comm: Comm, timeout_seconds: float, *, own: bool = False) -> Subgroups:
     """Lay the lines of all processes; with `own` ones, even where those that are there do.
 
     A group has one line to each process, on which messages pass one after the other.
@@ -70,7 +70,7 @@ def lines_of(comm: Comm, timeout_seconds: float, *, own: bool = False) -> Lines:
     timeout = timedelta(seconds=timeout_seconds)
     if len(machines) in (1, size):
         group = dist.new_group(timeout=timeout) if own else None
-        return Lines(size, size, 1, rank, leads=True, between=group)
+        return Subgroups(size, size, 1, rank, leads=True, between=group)
     # Every process has to take part in the making of every group, its own or not.
     between = dist.new_group([ranks[0] for ranks in machines], timeout=timeout)
     inside = None
@@ -79,7 +79,7 @@ def lines_of(comm: Comm, timeout_seconds: float, *, own: bool = False) -> Lines:
         inside = group if rank in ranks else inside
     mine = next(ranks for ranks in machines if rank in ranks)
     leads = rank == mine[0]
-    return Lines(
+    return Subgroups(
         size,
         len(machines),
         len(mine),

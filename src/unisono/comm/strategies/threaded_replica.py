@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unisono.comm.protocol import Comm, LossOf, Memory, Replica
+from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState
 from unisono.comm.strategies.all_reduce import SummedReplica
-from unisono.comm.strategies.strategy_state import Forgetful
+from unisono.comm.strategies.strategy_state import NoState
 from unisono.stopwatch import Stopwatch
 from unisono.thread_lanes import Lanes
 
@@ -28,27 +28,29 @@ def replica_alone(model: nn.Module, comm: Comm) -> Replica:
     lanes = min(torch.get_num_threads(), MOST)
     if lanes == 1 or not comm.world.device.startswith("cpu"):
         return SummedReplica(model, comm)
-    return LanedReplica(model, lanes)
+    return ThreadedReplica(model, lanes)
 
 
-class LanedReplica:
+class ThreadedReplica:
     """A replica that is not alone in its process."""
 
     def __init__(self, model: nn.Module, lanes: int) -> None:
         self.module = model
-        self.memory: Memory = Forgetful()
+        self.memory: StrategyState = NoState()
         self._threads = max(1, torch.get_num_threads() // lanes)
         self._twins = [twin_of(model) for _ in range(lanes - 1)]
         self._lanes = Lanes(lanes, partial(torch.set_num_threads, self._threads))
 
-    def gradients(self, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch) -> Tensor:
+    def gradients(
+        self, batches: Sequence[Any], loss_of: LossOf, stopwatch: Stopwatch
+    ) -> Tensor:
         count = max(1, min(self._lanes.count, len(batches)))
         models = [self.module, *self._twins[: count - 1]]
         for twin in models[1:]:
             _share_weights(self.module, twin)
-        watches = [Stopwatch() for _ in models]
+        stopwatches = [Stopwatch() for _ in models]
         jobs = [
-            partial(_one_after_another, model, batches[lane::count], loss_of, watches[lane])
+            partial(_one_after_another, model, batches[lane::count], loss_of, stopwatches[lane])
             for lane, model in enumerate(models)
         ]
         outside, began = torch.get_num_threads(), time.perf_counter()
@@ -60,7 +62,7 @@ class LanedReplica:
             torch.set_num_threads(outside)
         for twin in models[1:]:
             _move_gradients(twin, self.module)
-        _add_up(watch, time.perf_counter() - began, watches)
+        _add_up(stopwatch, time.perf_counter() - began, stopwatches)
         return torch.stack(losses).sum()
 
 
@@ -79,13 +81,13 @@ def _share_weights(model: nn.Module, twin: nn.Module) -> None:
 
 
 def _one_after_another(
-    model: nn.Module, batches: Sequence[Any], loss_of: LossOf, watch: Stopwatch
+    model: nn.Module, batches: Sequence[Any], loss_of: LossOf, stopwatch: Stopwatch
 ) -> Tensor:
     total = torch.zeros(())
     for batch in batches:
-        with watch.time("forward"):
+        with stopwatch.time("forward"):
             loss = loss_of(model, batch)
-        with watch.time("backward"):
+        with stopwatch.time("backward"):
             loss.backward()
         total += loss.detach()
     return total
@@ -100,12 +102,12 @@ def _move_gradients(twin: nn.Module, model: nn.Module) -> None:
         its.grad = None
 
 
-def _add_up(watch: Stopwatch, seconds: float, watches: Sequence[Stopwatch]) -> None:
+def _add_up(stopwatch: Stopwatch, seconds: float, stopwatches: Sequence[Stopwatch]) -> None:
     """Tell the time of all lanes together as forward and backward, as they had them."""
-    parts = [one.lap()[1] for one in watches]
+    parts = [one.lap()[1] for one in stopwatches]
     sums = {
         name: sum(part.get(name, 0.0) for part in parts) for name in ("forward", "backward")
     }
     whole = sum(sums.values())
     for name, part in sums.items():
-        watch.add(name, seconds * part / whole if whole else 0.0)
+        stopwatch.add(name, seconds * part / whole if whole else 0.0)

@@ -8,7 +8,7 @@ from unisono.datasets.builtin.composition import Period, finished
 from unisono.datasets.builtin.forms import Form
 from unisono.datasets.builtin.nouns import NOUNS, nouns_of
 from unisono.datasets.builtin.numerals import english_cardinal, german_cardinal
-from unisono.datasets.builtin.pairs import Pair, sentence
+from unisono.datasets.builtin.pairs import SentencePair, sentence
 from unisono.datasets.builtin.phrases import NounPhrase, noun_phrase
 from unisono.datasets.builtin.predicates import Predicate
 from unisono.datasets.builtin.selection import (
@@ -18,7 +18,7 @@ from unisono.datasets.builtin.selection import (
     location,
 )
 from unisono.datasets.builtin.states import describing, standing
-from unisono.datasets.builtin.words import Case, Noun, Person
+from unisono.datasets.builtin.words import GrammaticalCase, Noun, Person
 
 _COMPARED = tuple(
     tuple(noun for noun in NOUNS if noun.family in adjective.families)
@@ -39,7 +39,7 @@ _EXISTING = (german.A, german.A, german.NO)
 _EXISTING_PLURAL = (german.MANY, german.SOME, german.NO)
 
 
-def comparison(chance: Chance) -> Pair:
+def comparison(chance: Chance) -> SentencePair:
     """Say that one is bigger than another, or as big."""
     adjective, nouns = chance.pick(_COMPARABLE)
     noun = chance.pick(nouns)
@@ -56,14 +56,14 @@ def comparison(chance: Chance) -> Pair:
     return _fact(first, predicate, chance)
 
 
-def _fact(subject: NounPhrase, predicate: Predicate, chance: Chance) -> Pair:
+def _fact(subject: NounPhrase, predicate: Predicate, chance: Chance) -> SentencePair:
     period = chance.pick((Period.PAST, Period.PRESENT, Period.PRESENT))
     is_negated = chance.happens(0.15)
     clause = finished(chance, period, subject, predicate, timed=0, is_negated=is_negated)
     return sentence(english_statement(clause), german_statement(clause), clause.combinations)
 
 
-def quality(chance: Chance) -> Pair:
+def quality(chance: Chance) -> SentencePair:
     """Say what a thing or an animal is like."""
     noun = chance.pick(_DESCRIBED)
     adjective = chance.pick(adjectives_for(noun))
@@ -74,7 +74,7 @@ def quality(chance: Chance) -> Pair:
     )
 
 
-def price(chance: Chance) -> Pair:
+def price(chance: Chance) -> SentencePair:
     """Say what a thing costs; the two languages group thousands differently."""
     subject = definite_phrase(chance.pick(_FOR_SALE), chance)
     amount = f"{chance.pick(_PRICES):,}"
@@ -87,7 +87,7 @@ def price(chance: Chance) -> Pair:
     )
 
 
-def age(chance: Chance) -> Pair:
+def age(chance: Chance) -> SentencePair:
     """Say how old somebody or something is."""
     number = chance.pick(range(2, 100))
     predicate = Predicate(
@@ -98,7 +98,7 @@ def age(chance: Chance) -> Pair:
     return _fact(definite_phrase(chance.pick(_AGED), chance), predicate, chance)
 
 
-def posture(chance: Chance) -> Pair:
+def posture(chance: Chance) -> SentencePair:
     """Say where a thing stands or lies."""
     verb = chance.pick(verbs.POSTURES)
     subject = any_phrase(chance.pick(verb.objects), chance)
@@ -113,13 +113,15 @@ def _some_phrase(noun: Noun, chance: Chance) -> NounPhrase:
     return noun_phrase(determiner, adjective_for(noun, chance, 0.5), noun, is_plural)
 
 
-def existence(chance: Chance) -> Pair:
+def existence(chance: Chance) -> SentencePair:
     """Say what there is somewhere; German begins with the place."""
     phrase = _some_phrase(chance.pick(_AROUND), chance)
-    english, german_place, place = location(chance.pick(_PLACES), Case.DATIVE, chance)
+    english, german_place, place = location(
+        chance.pick(_PLACES), GrammaticalCase.DATIVE, chance
+    )
     verb = "are" if phrase.person is Person.THIRD_PLURAL else "is"
     return sentence(
         f"there {verb} {phrase.english} {english}",
-        f"{german_place} gibt es {phrase.german[Case.ACCUSATIVE]}",
+        f"{german_place} gibt es {phrase.german[GrammaticalCase.ACCUSATIVE]}",
         phrase.combinations + place.combinations,
     )

@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from unisono.datasets.builtin.chance import Chance
 from unisono.datasets.builtin.grammar import compose
-from unisono.datasets.builtin.pairs import Pair
+from unisono.datasets.builtin.pairs import SentencePair
 from unisono.datasets.builtin.phrases import Combination
 
 HELD_OUT_ONE_IN = 20
@@ -22,9 +22,9 @@ HELD_OUT_ONE_IN = 20
 class Splits:
     """Three sets of pairs; no English sentence occurs twice, within a set or across."""
 
-    train: tuple[Pair, ...]
-    valid: tuple[Pair, ...]
-    test: tuple[Pair, ...]
+    train: tuple[SentencePair, ...]
+    valid: tuple[SentencePair, ...]
+    test: tuple[SentencePair, ...]
 
 
 @cache
@@ -34,14 +34,14 @@ def is_held_out(combination: Combination) -> bool:
     return int.from_bytes(digest, "big") % HELD_OUT_ONE_IN == 0
 
 
-def stream(seed: int) -> Iterator[Pair]:
+def stream(seed: int) -> Iterator[SentencePair]:
     """Compose sentences without end; some come again."""
     chance = Chance(seed)
     while True:
         yield compose(chance)
 
 
-def distinct(pairs: Iterator[Pair]) -> Iterator[Pair]:
+def distinct(pairs: Iterator[SentencePair]) -> Iterator[SentencePair]:
     """Leave out English sentences that were there before."""
     seen: set[str] = set()
     for pair in pairs:
@@ -58,8 +58,8 @@ def generate(
     Validation and test come first in the stream of sentences: with more training pairs they
     stay the same.
     """
-    learning: list[Pair] = []
-    testing: list[Pair] = []
+    learning: list[SentencePair] = []
+    testing: list[SentencePair] = []
     for pair in distinct(stream(seed)):
         if any(map(is_held_out, pair.combinations)):
             if len(testing) < test:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 
-from unisono.datasets.builtin.words import Adjective, Agreement, Case, Noun
+from unisono.datasets.builtin.words import Adjective, Agreement, GrammaticalCase, Noun
 
 Table = tuple[tuple[str, ...], ...]
 
@@ -84,7 +84,7 @@ def _before_noun(
 ) -> tuple[str, ...]:
     """Inflect what stands before the noun, with the space that follows each word."""
     forms = []
-    for case in Case:
+    for case in GrammaticalCase:
         words = [determiner.german[case][agreement]]
         if adjective:
             words.append(adjective.stem + determiner.endings[case][agreement])
@@ -97,7 +97,7 @@ def _inflected(stem: str, endings: Table) -> Table:
 
 
 def _unchanging(word: str) -> Table:
-    return tuple((word,) * 4 for _ in Case)
+    return tuple((word,) * 4 for _ in GrammaticalCase)
 
 
 def _ein_word(english: str, stem: str) -> Determiner:

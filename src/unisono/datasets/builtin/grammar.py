@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from unisono.datasets.builtin import facts, questions, relatives, statements
 from unisono.datasets.builtin.chance import Chance
-from unisono.datasets.builtin.pairs import Pair
+from unisono.datasets.builtin.pairs import SentencePair
 
-Pattern = Callable[[Chance], Pair]
+Pattern = Callable[[Chance], SentencePair]
 MOST_WORDS = 20
 
 PATTERNS: dict[Pattern, int] = {
@@ -37,7 +37,7 @@ PATTERNS: dict[Pattern, int] = {
 _DRAWN = tuple(pattern for pattern, weight in PATTERNS.items() for _ in range(weight))
 
 
-def compose(chance: Chance) -> Pair:
+def compose(chance: Chance) -> SentencePair:
     """Compose one sentence of any pattern, but none too long."""
     while True:
         pair = chance.pick(_DRAWN)(chance)

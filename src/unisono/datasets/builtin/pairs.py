@@ -5,7 +5,7 @@ from typing import NamedTuple
 from unisono.datasets.builtin.phrases import Combination
 
 
-class Pair(NamedTuple):
+class SentencePair(NamedTuple):
     """An English sentence, its German translation, and the words it combines."""
 
     source: str
@@ -15,9 +15,9 @@ class Pair(NamedTuple):
 
 def sentence(
     english: str, german: str, combinations: tuple[Combination, ...], mark: str = "."
-) -> Pair:
+) -> SentencePair:
     """Begin with a capital letter and end with a mark, in both languages."""
-    return Pair(
+    return SentencePair(
         source=f"{english[0].upper()}{english[1:]}{mark}",
         target=f"{german[0].upper()}{german[1:]}{mark}",
         combinations=combinations,

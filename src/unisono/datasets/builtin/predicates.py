@@ -17,7 +17,7 @@ from unisono.datasets.builtin.selection import (
     missing_phrase,
     other_pronoun,
 )
-from unisono.datasets.builtin.words import Case, Verb
+from unisono.datasets.builtin.words import GrammaticalCase, Verb
 
 _PERSONS = nouns_of("person")
 _PLACES = nouns_of(*PLACES)
@@ -80,7 +80,11 @@ def _object_phrase(
         return other_pronoun(subject, chance), False
     if not is_negated:
         return any_phrase(noun, chance), False
-    if verb.case is Case.ACCUSATIVE and not verb.german_preposition and chance.happens(0.4):
+    if (
+        verb.case is GrammaticalCase.ACCUSATIVE
+        and not verb.german_preposition
+        and chance.happens(0.4)
+    ):
         return missing_phrase(noun, chance), True
     return definite_phrase(noun, chance), False
 
@@ -92,7 +96,7 @@ def _with_circumstances(
     combinations = plain.combinations
     has_place = not is_negated and chance.happens(0.5)
     if has_place:
-        english, german, place = location(chance.pick(_PLACES), Case.DATIVE, chance)
+        english, german, place = location(chance.pick(_PLACES), GrammaticalCase.DATIVE, chance)
         combinations += place.combinations
     else:
         english, german = chance.pick(_MANNERS)
@@ -150,7 +154,10 @@ def _handing_over(
         english = f"{receiver.english_object} {thing.english}"
     else:
         english = f"{thing.english} to {receiver.english_object}"
-    dative, accusative = receiver.german[Case.DATIVE], thing.german[Case.ACCUSATIVE]
+    dative, accusative = (
+        receiver.german[GrammaticalCase.DATIVE],
+        thing.german[GrammaticalCase.ACCUSATIVE],
+    )
     return Predicate(
         verb,
         english,
@@ -180,7 +187,9 @@ def _placeless(verb: Verb, chance: Chance) -> Predicate:
 
 def dwelling(verb: Verb, subject: NounPhrase, is_negated: bool, chance: Chance) -> Predicate:
     """Say where something happens or somebody is."""
-    english, german, phrase = location(chance.pick(verb.objects), Case.DATIVE, chance)
+    english, german, phrase = location(
+        chance.pick(verb.objects), GrammaticalCase.DATIVE, chance
+    )
     return Predicate(
         verb,
         english=_words(verb.particle, english),
@@ -200,11 +209,13 @@ def moving(verb: Verb, subject: NounPhrase, is_negated: bool, chance: Chance) ->
 
 def _placing(verb: Verb, subject: NounPhrase, is_negated: bool, chance: Chance) -> Predicate:
     thing = (definite_phrase if is_negated else any_phrase)(chance.pick(verb.objects), chance)
-    english, german, phrase = location(chance.pick(_FURNITURE), Case.ACCUSATIVE, chance)
+    english, german, phrase = location(
+        chance.pick(_FURNITURE), GrammaticalCase.ACCUSATIVE, chance
+    )
     return Predicate(
         verb,
         english=f"{thing.english} {english}",
-        objects=thing.german[Case.ACCUSATIVE],
+        objects=thing.german[GrammaticalCase.ACCUSATIVE],
         late=german,
         combinations=(
             *thing.combinations,

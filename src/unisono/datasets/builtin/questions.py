@@ -12,7 +12,7 @@ from unisono.datasets.builtin.clauses import (
 )
 from unisono.datasets.builtin.composition import PERIODS, clause_about, finished, state_clause
 from unisono.datasets.builtin.forms import Form
-from unisono.datasets.builtin.pairs import Pair, sentence
+from unisono.datasets.builtin.pairs import SentencePair, sentence
 from unisono.datasets.builtin.phrases import WHO, noun_phrase
 from unisono.datasets.builtin.predicates import Predicate
 from unisono.datasets.builtin.selection import adjective_for, subject_phrase
@@ -29,7 +29,7 @@ _ON_THINGS = tuple(
 )
 
 
-def yes_or_no(chance: Chance) -> Pair:
+def yes_or_no(chance: Chance) -> SentencePair:
     """Ask whether something is so."""
     period = chance.pick(PERIODS)
     if chance.happens(0.15):
@@ -39,7 +39,7 @@ def yes_or_no(chance: Chance) -> Pair:
     return sentence(english_question(clause), german_inverted(clause), clause.combinations, "?")
 
 
-def who_acts(chance: Chance) -> Pair:
+def who_acts(chance: Chance) -> SentencePair:
     """Ask who does something."""
     clause = clause_about(chance, chance.pick(PERIODS), subject=WHO, timed=0.4, negated=0.1)
     return sentence(
@@ -53,7 +53,7 @@ def _asked(verb: Verb, chance: Chance) -> Clause:
     return finished(chance, chance.pick(PERIODS), subject_phrase(chance), predicate, timed=0.5)
 
 
-def what_is_acted_on(chance: Chance) -> Pair:
+def what_is_acted_on(chance: Chance) -> SentencePair:
     """Ask for the object: what, or whom in the case the verb wants."""
     if chance.happens(0.5):
         verb, english, asked = chance.pick(_ON_THINGS), "what", "was"
@@ -69,7 +69,7 @@ def what_is_acted_on(chance: Chance) -> Pair:
     )
 
 
-def which_or_how_many(chance: Chance) -> Pair:
+def which_or_how_many(chance: Chance) -> SentencePair:
     """Ask for one of several objects, or for their number."""
     verb = chance.pick(_ON_OBJECTS)
     clause = _asked(verb, chance)
@@ -97,7 +97,7 @@ def _open_question(chance: Chance) -> tuple[str, str, Clause]:
     return "where", "wo", clause
 
 
-def circumstances(chance: Chance) -> Pair:
+def circumstances(chance: Chance) -> SentencePair:
     """Ask where, when or why."""
     english, asked, clause = _open_question(chance)
     return sentence(
@@ -108,7 +108,7 @@ def circumstances(chance: Chance) -> Pair:
     )
 
 
-def indirect(chance: Chance) -> Pair:
+def indirect(chance: Chance) -> SentencePair:
     """Say that somebody does not know, or wants to know, the answer."""
     if chance.happens(0.4):
         english, asked = "whether", "ob"

@@ -20,7 +20,7 @@ from unisono.datasets.builtin.composition import (
 )
 from unisono.datasets.builtin.forms import Form
 from unisono.datasets.builtin.nouns import nouns_of
-from unisono.datasets.builtin.pairs import Pair, sentence
+from unisono.datasets.builtin.pairs import SentencePair, sentence
 from unisono.datasets.builtin.phrases import (
     Combination,
     NounPhrase,
@@ -73,7 +73,7 @@ def _relative_clause(
     return english, german, clause.combinations
 
 
-def described_first(chance: Chance) -> Pair:
+def described_first(chance: Chance) -> SentencePair:
     """Say more about the subject in a relative clause that splits the sentence."""
     noun = chance.pick(_BEINGS if chance.happens(0.7) else _THINGS)
     phrase = definite_phrase(noun, chance)
@@ -97,7 +97,7 @@ def described_first(chance: Chance) -> Pair:
     return sentence(english_statement(main), german_statement(main), main.combinations)
 
 
-def described_last(chance: Chance) -> Pair:
+def described_last(chance: Chance) -> SentencePair:
     """Say more about the object in a relative clause at the end."""
     noun = chance.pick(_BEINGS if chance.happens(0.7) else _THINGS)
     phrase = any_phrase(noun, chance)
@@ -117,7 +117,7 @@ def _reasons_for(noun: Noun) -> tuple[Adjective, ...]:
     return tuple(word for word in adjectives_for(noun) if word.german_comparative)
 
 
-def reason_in_thing(chance: Chance) -> Pair:
+def reason_in_thing(chance: Chance) -> SentencePair:
     """Give a reason that names the thing by a pronoun, whose gender is the noun's."""
     noun = chance.pick(_THINGS)
     phrase = definite_phrase(noun, chance, plurals=0.15)
@@ -135,7 +135,7 @@ def reason_in_thing(chance: Chance) -> Pair:
     )
 
 
-def one_after_the_other(chance: Chance) -> Pair:
+def one_after_the_other(chance: Chance) -> SentencePair:
     """Do two things to one object: the second time it is a pronoun."""
     noun = chance.pick(_THINGS)
     phrase = any_phrase(noun, chance)

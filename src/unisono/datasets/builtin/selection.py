@@ -7,7 +7,7 @@ from unisono.datasets.builtin.german import Determiner, numeral, with_prepositio
 from unisono.datasets.builtin.nouns import nouns_of
 from unisono.datasets.builtin.numerals import english_cardinal, german_cardinal
 from unisono.datasets.builtin.phrases import PRONOUNS, NounPhrase, noun_phrase, owned
-from unisono.datasets.builtin.words import Adjective, Case, Noun, Person
+from unisono.datasets.builtin.words import Adjective, GrammaticalCase, Noun, Person
 
 _DEFINITE = (german.THE,) * 8 + german.POSSESSIVES + (german.THIS,) * 2
 _SINGULAR = (*_DEFINITE, german.A, german.A, german.A, german.EVERY)
@@ -118,15 +118,21 @@ _LOCATIONS = {
     ),
 }
 _DIRECTIONS = {
-    "indoors": (("into", "in", Case.ACCUSATIVE), ("out of", "aus", Case.DATIVE)),
-    "outdoors": (("into", "in", Case.ACCUSATIVE), ("out of", "aus", Case.DATIVE)),
-    "top": (("onto", "auf", Case.ACCUSATIVE),),
-    "edge": (("from", "von", Case.DATIVE),),
+    "indoors": (
+        ("into", "in", GrammaticalCase.ACCUSATIVE),
+        ("out of", "aus", GrammaticalCase.DATIVE),
+    ),
+    "outdoors": (
+        ("into", "in", GrammaticalCase.ACCUSATIVE),
+        ("out of", "aus", GrammaticalCase.DATIVE),
+    ),
+    "top": (("onto", "auf", GrammaticalCase.ACCUSATIVE),),
+    "edge": (("from", "von", GrammaticalCase.DATIVE),),
 }
-_TO = ("to", "zu", Case.DATIVE)
+_TO = ("to", "zu", GrammaticalCase.DATIVE)
 
 
-def location(noun: Noun, case: Case, chance: Chance) -> tuple[str, str, NounPhrase]:
+def location(noun: Noun, case: GrammaticalCase, chance: Chance) -> tuple[str, str, NounPhrase]:
     """Say where in English and German; the accusative says where to."""
     english, german_preposition = chance.pick(_LOCATIONS[noun.family])
     phrase = definite_phrase(noun, chance, plurals=0.05)

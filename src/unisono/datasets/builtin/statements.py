@@ -20,7 +20,7 @@ from unisono.datasets.builtin.composition import (
     weather_clause,
 )
 from unisono.datasets.builtin.forms import Form
-from unisono.datasets.builtin.pairs import Pair, sentence
+from unisono.datasets.builtin.pairs import SentencePair, sentence
 from unisono.datasets.builtin.predicates import FRAMES, Predicate, moving
 from unisono.datasets.builtin.selection import nobody, subject_phrase
 from unisono.datasets.builtin.times import time_for
@@ -34,7 +34,7 @@ _ENDLESS = tuple(
 )
 
 
-def plain_statement(chance: Chance) -> Pair:
+def plain_statement(chance: Chance) -> SentencePair:
     """Say one thing, perhaps beginning with when."""
     period = chance.pick(PERIODS)
     if chance.happens(0.04):
@@ -54,7 +54,7 @@ def plain_statement(chance: Chance) -> Pair:
     )
 
 
-def joined_statements(chance: Chance) -> Pair:
+def joined_statements(chance: Chance) -> SentencePair:
     """Say two things of the same rank."""
     english, german = chance.pick((("and", " und"), ("but", ", aber")))
     period = chance.pick(PERIODS)
@@ -90,7 +90,7 @@ def _condition(chance: Chance) -> tuple[str, str, Clause, Clause]:
     return english, german, main, other
 
 
-def subordinate_after(chance: Chance) -> Pair:
+def subordinate_after(chance: Chance) -> SentencePair:
     """Give a reason or a condition after the main clause."""
     english, german, main, other = (_reason if chance.happens(0.6) else _condition)(chance)
     return sentence(
@@ -100,7 +100,7 @@ def subordinate_after(chance: Chance) -> Pair:
     )
 
 
-def subordinate_before(chance: Chance) -> Pair:
+def subordinate_before(chance: Chance) -> SentencePair:
     """Give a reason or a condition first, so that the main clause begins with its verb."""
     english, german, main, other = (_reason if chance.happens(0.5) else _condition)(chance)
     return sentence(
@@ -110,7 +110,7 @@ def subordinate_before(chance: Chance) -> Pair:
     )
 
 
-def reported(chance: Chance) -> Pair:
+def reported(chance: Chance) -> SentencePair:
     """Say what somebody says or believes."""
     verb = chance.pick(verbs.SAYING)
     is_past = bool(verb.past) and chance.happens(0.4)
@@ -135,7 +135,7 @@ def _infinitive_for(main: Clause, chance: Chance) -> Clause:
     return Clause(main.subject, predicate)
 
 
-def intended(chance: Chance) -> Pair:
+def intended(chance: Chance) -> SentencePair:
     """Say what somebody tries or forgets to do."""
     is_negated = chance.happens(0.1)
     subject = subject_phrase(chance, is_negated=is_negated)
@@ -151,7 +151,7 @@ def intended(chance: Chance) -> Pair:
     )
 
 
-def purposeful(chance: Chance) -> Pair:
+def purposeful(chance: Chance) -> SentencePair:
     """Say what somebody goes somewhere for."""
     subject = subject_phrase(chance)
     predicate = moving(chance.pick(verbs.MOTIONS), subject, False, chance)

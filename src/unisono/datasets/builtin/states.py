@@ -7,7 +7,7 @@ from unisono.datasets.builtin.nouns import nouns_of
 from unisono.datasets.builtin.phrases import NounPhrase
 from unisono.datasets.builtin.predicates import Predicate
 from unisono.datasets.builtin.selection import location
-from unisono.datasets.builtin.words import Adjective, Case, Verb
+from unisono.datasets.builtin.words import Adjective, GrammaticalCase, Verb
 
 _FURNITURE = nouns_of("furniture")
 _FOR_PERSONS = adjectives_for(nouns_of("person")[0])
@@ -16,7 +16,7 @@ _DEGREES = (("very", "sehr"), ("too", "zu"), ("quite", "ziemlich"))
 
 def standing(verb: Verb, chance: Chance) -> Predicate:
     """Say where a thing is, by the furniture around it."""
-    english, german, phrase = location(chance.pick(_FURNITURE), Case.DATIVE, chance)
+    english, german, phrase = location(chance.pick(_FURNITURE), GrammaticalCase.DATIVE, chance)
     return Predicate(verb, english, late=german, combinations=phrase.combinations)
 
 

@@ -9,7 +9,7 @@ activities it is where they happen; for postures, who or what stands there.
 
 from unisono.datasets.builtin.conjugation import HABEN, HATTE, SEIN, WAR, present_of
 from unisono.datasets.builtin.nouns import GOODS, NOUNS, PLACES, PORTABLE
-from unisono.datasets.builtin.words import Case, Noun, Verb
+from unisono.datasets.builtin.words import GrammaticalCase, Noun, Verb
 
 _GROUPS = {
     "portable": PORTABLE,
@@ -175,12 +175,16 @@ def _objects(names: list[str]) -> tuple[Noun, ...]:
     return tuple(noun for noun in NOUNS if noun.family in families or noun.english in families)
 
 
-def _government(words: list[str]) -> tuple[str, Case, list[str]]:
+def _government(words: list[str]) -> tuple[str, GrammaticalCase, list[str]]:
     """Split an object column into German preposition, case and families of nouns."""
     for position, word in enumerate(words[:2]):
         if word in ("accusative", "dative"):
-            return " ".join(words[:position]), Case[word.upper()], words[position + 1 :]
-    return "", Case.ACCUSATIVE, words
+            return (
+                " ".join(words[:position]),
+                GrammaticalCase[word.upper()],
+                words[position + 1 :],
+            )
+    return "", GrammaticalCase.ACCUSATIVE, words
 
 
 def _verb(line: str) -> Verb:

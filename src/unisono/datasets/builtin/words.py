@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 
-class Case(IntEnum):
+class GrammaticalCase(IntEnum):
     """The four German cases, in the order of every table of forms."""
 
     NOMINATIVE = 0
@@ -34,7 +34,7 @@ class Person(IntEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Noun:
-    """A noun in both languages; German forms run in the order of `Case`."""
+    """A noun in both languages; German forms run in the order of `GrammaticalCase`."""
 
     english: str
     english_plural: str
@@ -85,7 +85,7 @@ class Verb:
     moves: bool
     preterite: tuple[str, ...] = ()
     german_preposition: str = ""
-    case: Case = Case.ACCUSATIVE
+    case: GrammaticalCase = GrammaticalCase.ACCUSATIVE
     is_reflexive: bool = False
     objects: tuple[Noun, ...] = ()
 

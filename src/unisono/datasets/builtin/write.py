@@ -5,7 +5,7 @@ from pathlib import Path
 
 from unisono.atomic import Written, difference, new_directory, sha256_of, write_text, written
 from unisono.datasets.builtin.generate import generate
-from unisono.datasets.builtin.pairs import Pair
+from unisono.datasets.builtin.pairs import SentencePair
 from unisono.datasets.config_snippet import DATA_TOML, data_section
 from unisono.datasets.entry import Entry, Set, Side
 from unisono.datasets.lock_file import LOCK, Lock, Text, read_lock, write_lock
@@ -50,7 +50,7 @@ def write_builtin(
     with new_directory(directory) as unfinished:
         texts = {}
         for item in ENTRY.set:
-            pairs: tuple[Pair, ...] = getattr(splits, item.name)
+            pairs: tuple[SentencePair, ...] = getattr(splits, item.name)
             _write_lines(unfinished / item.name, pairs)
             for language in LANGUAGES:
                 text = _described(unfinished, item, language, seed, len(pairs))
@@ -120,7 +120,7 @@ def _described(directory: Path, item: Set, language: str, seed: int, lines: int)
     )
 
 
-def _write_lines(stem: Path, pairs: tuple[Pair, ...]) -> None:
+def _write_lines(stem: Path, pairs: tuple[SentencePair, ...]) -> None:
     sources = "".join(f"{pair.source}\n" for pair in pairs)
     targets = "".join(f"{pair.target}\n" for pair in pairs)
     stem.with_suffix(".en").write_text(sources, encoding="utf-8", newline="\n")

@@ -2,11 +2,11 @@
 
 from unisono.datasets.fetch.file import check_given, fetch, missing, not_here, require
 from unisono.datasets.fetch.remote import Fetched, Received, Remote
-from unisono.datasets.fetch.retry import Patience
+from unisono.datasets.fetch.retry import RetryPolicy
 
 __all__ = [
     "Fetched",
-    "Patience",
+    "RetryPolicy",
     "Received",
     "Remote",
     "check_given",

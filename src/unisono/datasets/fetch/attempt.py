@@ -14,15 +14,15 @@ from unisono.datasets.fetch.failures import (
 from unisono.datasets.fetch.partial_file import (
     CHUNK,
     Origin,
-    Part,
+    PartialFile,
     check_room,
     difference,
     glimpse,
     is_web_page,
 )
 from unisono.datasets.fetch.remote import Received, Remote
-from unisono.datasets.fetch.response import Answer, addresses, ask, read_some, understood
-from unisono.datasets.fetch.retry import Patience
+from unisono.datasets.fetch.response import Response, addresses, ask, read_some, understood
+from unisono.datasets.fetch.retry import RetryPolicy
 from unisono.units import amount_of_bytes
 
 # Nobody offers a corpus of this size; a server that never ends must not fill the disk.
@@ -30,7 +30,7 @@ MOST_BYTES = 64 << 30
 
 
 def attempt(
-    remote: Remote, url: str, part: Part, patience: Patience, *, afresh: bool = False
+    remote: Remote, url: str, part: PartialFile, patience: RetryPolicy, *, afresh: bool = False
 ) -> Iterator[Received]:
     """Bring `part` from what it is to the whole file, checked, with one request to `url`.
 
@@ -56,7 +56,7 @@ def attempt(
     _check(remote, part)
 
 
-def _seems_whole(remote: Remote, part: Part) -> bool:
+def _seems_whole(remote: Remote, part: PartialFile) -> bool:
     """Whether nothing needs to be asked for any more."""
     if not part.size:
         return False
@@ -66,7 +66,7 @@ def _seems_whole(remote: Remote, part: Part) -> bool:
     return known and part.size == (remote.bytes or part.origin.total)
 
 
-def _range(remote: Remote, url: str, part: Part) -> dict[str, str]:
+def _range(remote: Remote, url: str, part: PartialFile) -> dict[str, str]:
     """Return the headers that ask for the rest only, if it can be joined to what is here.
 
     Without a checksum the server must promise that it still has the same version: nothing
@@ -81,7 +81,9 @@ def _range(remote: Remote, url: str, part: Part) -> dict[str, str]:
     return {**wanted, "If-Range": version} if version else wanted
 
 
-def _check_offer(answer: Answer, remote: Remote, part: Part, response: HTTPResponse) -> None:
+def _check_offer(
+    answer: Response, remote: Remote, part: PartialFile, response: HTTPResponse
+) -> None:
     """Refuse a file of the wrong size before it is read, and one there is no room for."""
     if remote.bytes and answer.total and answer.total != remote.bytes:
         seen = glimpse(_peek(response)) if answer.start == 0 else "the sizes differ"
@@ -100,7 +102,7 @@ def _peek(response: HTTPResponse) -> bytes:
         return b""
 
 
-def _check_fit(answer: Answer, remote: Remote, url: str, part: Part) -> None:
+def _check_fit(answer: Response, remote: Remote, url: str, part: PartialFile) -> None:
     """Refuse to join the rest of one file to the beginning of another."""
     if answer.start == 0:
         return
@@ -113,7 +115,7 @@ def _check_fit(answer: Answer, remote: Remote, url: str, part: Part) -> None:
         raise MisfitError("it sends a part and does not say how long the file is")
 
 
-def _open_part(answer: Answer, url: str, part: Part) -> None:
+def _open_part(answer: Response, url: str, part: PartialFile) -> None:
     if answer.start == 0:
         part.begin(Origin(url, answer.version, answer.total))
         return
@@ -121,7 +123,7 @@ def _open_part(answer: Answer, url: str, part: Part) -> None:
     part.go_on(Origin(url, version, answer.total or part.origin.total))
 
 
-def _pieces(response: HTTPResponse, answer: Answer) -> Iterator[bytes]:
+def _pieces(response: HTTPResponse, answer: Response) -> Iterator[bytes]:
     if answer.start and answer.start == answer.stop:
         return  # nothing is left, and what follows are words about that
     while data := read_some(response, CHUNK):
@@ -129,7 +131,11 @@ def _pieces(response: HTTPResponse, answer: Answer) -> Iterator[bytes]:
 
 
 def _take(
-    pieces: Iterable[bytes], answer: Answer, remote: Remote, part: Part, patience: Patience
+    pieces: Iterable[bytes],
+    answer: Response,
+    remote: Remote,
+    part: PartialFile,
+    patience: RetryPolicy,
 ) -> Iterator[Received]:
     """Append what the server sends, and no more than the file may have."""
     total = remote.bytes or answer.total or part.origin.total
@@ -152,7 +158,7 @@ def _take(
 class _Pulse:
     """Notices a connection that is alive and brings next to nothing."""
 
-    def __init__(self, size: int, patience: Patience) -> None:
+    def __init__(self, size: int, patience: RetryPolicy) -> None:
         self._size, self._patience = size, patience
         self._since = time.monotonic()
 
@@ -167,7 +173,7 @@ class _Pulse:
             )
 
 
-def _check(remote: Remote, part: Part) -> None:
+def _check(remote: Remote, part: PartialFile) -> None:
     """Refuse a part that is complete and not the file."""
     wrong = difference(remote, part.size, part.digests)
     if not remote.has_checksum and (is_web_page(part.head) or not part.size):

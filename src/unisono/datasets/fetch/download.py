@@ -5,20 +5,20 @@ from pathlib import Path
 
 from unisono.datasets.fetch.attempt import attempt
 from unisono.datasets.fetch.failures import AttemptError, MisfitError
-from unisono.datasets.fetch.partial_file import Part, check_room
+from unisono.datasets.fetch.partial_file import PartialFile, check_room
 from unisono.datasets.fetch.remote import Fetched, Received, Remote
 from unisono.datasets.fetch.response import addresses
-from unisono.datasets.fetch.retry import Hope, Patience
+from unisono.datasets.fetch.retry import RetryBudget, RetryPolicy
 from unisono.errors import DataError
 from unisono.units import amount_of_bytes, duration
 
 
 def download(
-    remote: Remote, target: Path, patience: Patience
+    remote: Remote, target: Path, patience: RetryPolicy
 ) -> Generator[Received, None, Fetched]:
     """Yield progress until the file is at `target`, and return what it is."""
     reasons = []
-    with Part(target) as part:
+    with PartialFile(target) as part:
         check_room(target, remote.bytes - part.size)
         for url in addresses(remote):
             try:
@@ -32,9 +32,11 @@ def download(
         raise _all_failed(remote, part, reasons)
 
 
-def _from_one(remote: Remote, url: str, part: Part, patience: Patience) -> Iterator[Received]:
+def _from_one(
+    remote: Remote, url: str, part: PartialFile, patience: RetryPolicy
+) -> Iterator[Received]:
     """Fill `part` from `url`; ask again as long as there is hope."""
-    hope, afresh = Hope(part.size, patience), False
+    hope, afresh = RetryBudget(part.size, patience), False
     while True:
         try:
             yield from attempt(remote, url, part, patience, afresh=afresh)
@@ -49,7 +51,7 @@ def _from_one(remote: Remote, url: str, part: Part, patience: Patience) -> Itera
         patience.sleep(pause)
 
 
-def _all_failed(remote: Remote, part: Part, reasons: list[str]) -> DataError:
+def _all_failed(remote: Remote, part: PartialFile, reasons: list[str]) -> DataError:
     goes_on = part.size and (remote.has_checksum or part.origin.version)
     kept = f" ({amount_of_bytes(part.size)} came and are kept)" if goes_on else ""
     tried = "\n".join(f"    {reason}" for reason in reasons) or "    no address is known"

@@ -10,7 +10,7 @@ from unisono.datasets.fetch.download import download
 from unisono.datasets.fetch.failures import MisfitError
 from unisono.datasets.fetch.partial_file import verified
 from unisono.datasets.fetch.remote import Fetched, Received, Remote
-from unisono.datasets.fetch.retry import USUAL, Patience
+from unisono.datasets.fetch.retry import USUAL, RetryPolicy
 from unisono.errors import DataError
 from unisono.lock import only_one
 
@@ -78,7 +78,7 @@ def fetch(
     *,
     given: Path | None = None,
     offline: bool = False,
-    patience: Patience = USUAL,
+    patience: RetryPolicy = USUAL,
 ) -> Generator[Received, None, Fetched]:
     """Yield progress until `remote` is here, and return what it is and where it lies.
 
@@ -116,7 +116,7 @@ def require(remotes: Iterable[Remote], directory: Path, *, given: Path | None = 
 
 
 def _fetch(
-    remote: Remote, directory: Path, given: Path | None, offline: bool, patience: Patience
+    remote: Remote, directory: Path, given: Path | None, offline: bool, patience: RetryPolicy
 ) -> Generator[Received, None, Fetched]:
     target = directory / remote.name
     if offline:

@@ -117,7 +117,7 @@ class Origin:
     total: int = 0
 
 
-class Part:
+class PartialFile:
     """`NAME.part` next to the file to be, open for appending.
 
     What was there before is kept and hashed on opening; the origin lies in
@@ -134,7 +134,7 @@ class Part:
         self.in_one_go = self.size == 0
         self._file = self.path.open("ab", buffering=0)
 
-    def __enter__(self) -> "Part":
+    def __enter__(self) -> "PartialFile":
         return self
 
     def __exit__(

@@ -164,7 +164,7 @@ _UNMET = re.compile(r"bytes \*/(\d+)")
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """The bytes from `start` up to `stop` of a file of `total` bytes follow (0 = unknown).
 
     Not `delimited`: the end of the connection is the end of the file, or it broke.
@@ -179,7 +179,7 @@ class Answer:
 
 def understood(
     response: HTTPResponse, remote: Remote, *, asked: int, longest_pause: float
-) -> Answer:
+) -> Response:
     """Return which bytes follow, after all were asked for from `asked` on."""
     status = response.status
     if status == 200:
@@ -193,17 +193,17 @@ def understood(
     raise _failure(response, longest_pause)
 
 
-def _whole(response: HTTPResponse, remote: Remote) -> Answer:
+def _whole(response: HTTPResponse, remote: Remote) -> Response:
     length = response.length or 0
     delimited = response.chunked or response.length is not None
     if not delimited and not remote.has_checksum:
         raise RefusedError(
             "it does not say how long the file is, so nobody can know whether all of it came"
         )
-    return Answer(0, length, length, _version(response), delimited)
+    return Response(0, length, length, _version(response), delimited)
 
 
-def _rest(response: HTTPResponse, asked: int) -> Answer:
+def _rest(response: HTTPResponse, asked: int) -> Response:
     said = response.headers.get("Content-Range", "")
     match = _RANGE.fullmatch(said)
     if not match or int(match[1]) != asked or int(match[2]) < asked:
@@ -212,15 +212,15 @@ def _rest(response: HTTPResponse, asked: int) -> Answer:
     total = 0 if match[3] == "*" else int(match[3])
     if response.length not in (None, stop - asked) or 0 < total < stop:
         raise MisfitError(f'it sent "{said}" with a length of {response.length}')
-    return Answer(asked, stop, total, _version(response))
+    return Response(asked, stop, total, _version(response))
 
 
-def _nothing_left(response: HTTPResponse, asked: int) -> Answer:
+def _nothing_left(response: HTTPResponse, asked: int) -> Response:
     match = _UNMET.fullmatch(response.headers.get("Content-Range", ""))
     if not match or int(match[1]) != asked:
         size = f"{int(match[1]):,} bytes" if match else "fewer bytes"
         raise MisfitError(f"{asked:,} bytes came before, but the file there has {size}")
-    return Answer(asked, asked, asked, "")
+    return Response(asked, asked, asked, "")
 
 
 def _check_encoding(response: HTTPResponse, remote: Remote) -> None:

@@ -11,7 +11,7 @@ from unisono.datasets.fetch.failures import AbsentError, AttemptError, BrokenErr
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long to wait, and how often to ask again, before the next mirror has its turn.
 
     `pauses` (seconds) lie between attempts that brought less than `progress_bytes` of news.
@@ -27,17 +27,17 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
 
 
-USUAL = Patience()
+USUAL = RetryPolicy()
 
 
-class Hope:
+class RetryBudget:
     """What one address has brought and how often it failed.
 
     News are bytes beyond the farthest point reached so far: a server that starts from the
     beginning every time and breaks at the same place brings none.
     """
 
-    def __init__(self, size: int, patience: Patience) -> None:
+    def __init__(self, size: int, patience: RetryPolicy) -> None:
         self._patience = patience
         self._farthest = size
         self._failures = 0

@@ -34,7 +34,7 @@ _ZIP_DAMAGED = (
 _ZIP_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 
 
-class Member:
+class ArchiveMember:
     """One wanted member: which wish it answers, and its size, or 0 if that is not known."""
 
     def __init__(self, archive: Path, wish: str, size: int, read: Read) -> None:
@@ -47,7 +47,9 @@ class Member:
             return self._read(size)
 
 
-def wanted_members(archive: Path, wishes: tuple[str, ...]) -> Iterator[tuple[Member, BinaryIO]]:
+def wanted_members(
+    archive: Path, wishes: tuple[str, ...]
+) -> Iterator[tuple[ArchiveMember, BinaryIO]]:
     """Yield each wanted member with the packed file, whose position shows the progress.
 
     For a single packed file the only wish is "". A member must be read before the next.
@@ -63,24 +65,28 @@ def wanted_members(archive: Path, wishes: tuple[str, ...]) -> Iterator[tuple[Mem
             yield member, packed
 
 
-def _alone(archive: Path, packed: BinaryIO) -> Iterator[Member]:
+def _alone(archive: Path, packed: BinaryIO) -> Iterator[ArchiveMember]:
     suffix = archive.suffix if archive.suffix in PACKINGS else ""
     stream = open_unpacked(packed, suffix, archive)
-    yield Member(archive, "", 0, stream.read)
+    yield ArchiveMember(archive, "", 0, stream.read)
 
 
-def _tar_members(archive: Path, packed: BinaryIO, wishes: tuple[str, ...]) -> Iterator[Member]:
+def _tar_members(
+    archive: Path, packed: BinaryIO, wishes: tuple[str, ...]
+) -> Iterator[ArchiveMember]:
     suffix = _SHORT.get(archive.suffix, archive.suffix)
     stream = open_unpacked(packed, suffix if suffix in PACKINGS else "", archive)
     reader = TarReader(stream)
     granted = _Granted(archive, wishes)
     for entry in reader:
         if wish := granted.wish_for(entry.name, entry.kind):
-            yield Member(archive, wish, entry.size, reader.read)
+            yield ArchiveMember(archive, wish, entry.size, reader.read)
     granted.refuse_missing()
 
 
-def _zip_members(archive: Path, packed: BinaryIO, wishes: tuple[str, ...]) -> Iterator[Member]:
+def _zip_members(
+    archive: Path, packed: BinaryIO, wishes: tuple[str, ...]
+) -> Iterator[ArchiveMember]:
     granted = _Granted(archive, wishes)
     left = limit = unpacked_limit(archive.stat().st_size)
     with zipfile.ZipFile(packed) as opened:
@@ -95,7 +101,7 @@ def _zip_members(archive: Path, packed: BinaryIO, wishes: tuple[str, ...]) -> It
                 raise too_much(archive, limit)
             _refuse_strange(archive, info)
             with opened.open(info) as stream:
-                yield Member(archive, wish, info.file_size, stream.read)
+                yield ArchiveMember(archive, wish, info.file_size, stream.read)
 
 
 def _zip_kind(info: zipfile.ZipInfo) -> str:

@@ -6,7 +6,7 @@ from unisono.diagnose.evidence.rates import Rates, rates_of, schedule_of
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
 from unisono.diagnose.wording import count, rounded
-from unisono.schedules import Constant, Cosine, Linear, Schedule
+from unisono.schedules import Constant, Cosine, LinearDecay, Schedule
 
 TOLERANCE = 1e-6
 
@@ -99,7 +99,7 @@ def course(schedule: Schedule) -> str:
     if isinstance(schedule, Cosine):
         end = f"{schedule.floor:g} at step {schedule.total_steps:,}"
         return f"{rise}glides down half a cosine wave to {end}."
-    if isinstance(schedule, Linear):
+    if isinstance(schedule, LinearDecay):
         end = f"{schedule.floor:g} at step {schedule.total_steps:,}"
         return f"{rise}falls in a straight line to {end}."
     return f"{rise}falls as 1/√step: after four times as many updates it has halved."
@@ -110,7 +110,7 @@ def _example(schedule: Schedule) -> str:
     warmup = schedule.warmup_steps
     if isinstance(schedule, Constant):
         return ""
-    if isinstance(schedule, Cosine | Linear):
+    if isinstance(schedule, Cosine | LinearDecay):
         if schedule.total_steps <= warmup:
             return ""
         step = (warmup + schedule.total_steps) // 2

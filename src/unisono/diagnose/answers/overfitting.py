@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.curve import is_finite, loss_curve, lowest
 from unisono.diagnose.evidence.divergence import divergence
-from unisono.diagnose.evidence.overfit_onset import CHANCE, Turn, turn_of
+from unisono.diagnose.evidence.overfit_onset import CHANCE, OverfitOnset, overfit_onset_of
 from unisono.diagnose.evidence.scores import bleu_words
 from unisono.diagnose.questions import reply
 from unisono.diagnose.report import Answer
@@ -25,7 +25,7 @@ def answer_overfitting(case: Case) -> Answer:
             {"since_step": None, "validations": len(curve), **_best(curve)},
             advice="Train longer, or validate more often (`validation.every_steps`).",
         )
-    turn = turn_of(case, curve)
+    turn = overfit_onset_of(case, curve)
     values = _values(turn)
     if not is_finite(turn.training_at_best) or not is_finite(turn.training_at_end):
         return _unknown(
@@ -52,7 +52,7 @@ def _best(curve: Sequence[tuple[int, float]]) -> dict[str, object]:
     return {"best_step": step, "best_loss": rounded(loss)}
 
 
-def _values(turn: Turn, since: int | None = None) -> dict[str, object]:
+def _values(turn: OverfitOnset, since: int | None = None) -> dict[str, object]:
     found = turn.difference
     return {
         "since_step": since,
@@ -69,7 +69,7 @@ def _values(turn: Turn, since: int | None = None) -> dict[str, object]:
     }
 
 
-def _evidence(case: Case, turn: Turn) -> list[str]:
+def _evidence(case: Case, turn: OverfitOnset) -> list[str]:
     return [
         f"validation loss {turn.best_loss:.4f} at its best (step {turn.best_step:,}), "
         f"{turn.last_loss:.4f} at the last (step {turn.last_step:,}); more than "
@@ -79,7 +79,7 @@ def _evidence(case: Case, turn: Turn) -> list[str]:
     ]
 
 
-def _chance(case: Case, turn: Turn) -> list[str]:
+def _chance(case: Case, turn: OverfitOnset) -> list[str]:
     found = turn.difference
     if found is not None:
         sentences = len(case.run.sentence_losses.tokens)
@@ -97,7 +97,7 @@ def _chance(case: Case, turn: Turn) -> list[str]:
     ]
 
 
-def _training(turn: Turn) -> str:
+def _training(turn: OverfitOnset) -> str:
     if turn.clean:
         return (
             f"loss of a fixed sample of the training set at these steps "
@@ -111,7 +111,7 @@ def _training(turn: Turn) -> str:
     )
 
 
-def _yes(case: Case, turn: Turn) -> Answer:
+def _yes(case: Case, turn: OverfitOnset) -> Answer:
     evidence = _evidence(case, turn)
     evidence.append(f"the last {turn.worse_in_a_row} validations were all worse than the best")
     scored = {event.step: event for event in case.run.validations if event.bleu >= 0}
@@ -146,7 +146,7 @@ def _keep(case: Case, step: int) -> str:
     return f"{keep} (checkpoints/best points to the best by `validation.best`)."
 
 
-def _no(case: Case, turn: Turn) -> Answer:
+def _no(case: Case, turn: OverfitOnset) -> Answer:
     if turn.best_step == turn.last_step:
         why = f"the last validation, at step {turn.last_step:,}, is the best one"
     elif turn.worse_in_a_row == 0:

@@ -6,7 +6,7 @@ from typing import TypeGuard
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.curve import loss_curve, lowest
 from unisono.diagnose.evidence.divergence import divergence, onset_of
-from unisono.diagnose.evidence.plateau import FEWEST, FLAT_LOSS, Progress, progress_of
+from unisono.diagnose.evidence.plateau import FEWEST, FLAT_LOSS, RecentGain, recent_gain_of
 from unisono.diagnose.evidence.rates import Rates, rates_of
 from unisono.diagnose.evidence.scores import best_scored, score_evidence, score_values
 from unisono.diagnose.questions import reply
@@ -38,7 +38,7 @@ def answer_trained(case: Case) -> Answer:
             evidence=score_evidence(case),
             advice="Train longer, or validate more often (`validation.every_steps`).",
         )
-    progress, rates = progress_of(case), rates_of(case)
+    progress, rates = recent_gain_of(case), rates_of(case)
     if progress.improved:
         return _improving(case, progress, rates)
     if progress.uncertain:
@@ -66,7 +66,7 @@ def _diverged(case: Case, broken: str) -> Answer:
     )
 
 
-def _improving(case: Case, progress: Progress, rates: Rates | None) -> Answer:
+def _improving(case: Case, progress: RecentGain, rates: Rates | None) -> Answer:
     advice = "Train longer: raise `train.max_steps` and start the same command again."
     if _spent(rates):
         advice = (
@@ -85,7 +85,7 @@ def _improving(case: Case, progress: Progress, rates: Rates | None) -> Answer:
     )
 
 
-def _uncertain(case: Case, progress: Progress, rates: Rates | None) -> Answer:
+def _uncertain(case: Case, progress: RecentGain, rates: Rates | None) -> Answer:
     return reply(
         "trained",
         "unknown",
@@ -97,7 +97,7 @@ def _uncertain(case: Case, progress: Progress, rates: Rates | None) -> Answer:
     )
 
 
-def _flat(case: Case, progress: Progress, rates: Rates | None) -> Answer:
+def _flat(case: Case, progress: RecentGain, rates: Rates | None) -> Answer:
     values, evidence = _values(case, progress, rates), _evidence(case, progress, rates)
     flat = _level(progress)
     if blind := _learnt_nothing(case):
@@ -151,14 +151,14 @@ def _learnt_nothing(case: Case) -> str:
     return f"{known}; {score}" if score else known
 
 
-def _is_the_end(progress: Progress, rates: Rates | None) -> bool:
+def _is_the_end(progress: RecentGain, rates: Rates | None) -> bool:
     """Return whether half as many steps again would surely bring too little to matter."""
     past_best = progress.relative_gain <= -FLAT_LOSS
     return progress.levelling or progress.misfit or past_best or _spent(rates)
 
 
 def _open(
-    flat: str, progress: Progress, values: dict[str, object], evidence: list[str]
+    flat: str, progress: RecentGain, values: dict[str, object], evidence: list[str]
 ) -> Answer:
     found = progress.forecast
     why = "there are too few validations to tell what more steps would bring"
@@ -177,7 +177,7 @@ def _open(
     )
 
 
-def _level(progress: Progress) -> str:
+def _level(progress: RecentGain) -> str:
     tail = progress.tail
     if progress.relative_gain <= -FLAT_LOSS:
         return f"it was best at step {tail.before_step:,}, and the last third was worse"
@@ -189,7 +189,7 @@ def _spent(rates: Rates | None) -> TypeGuard[Rates]:
     return rates is not None and rates.share_of_peak < SPENT_RATE
 
 
-def _expected(progress: Progress, rates: Rates | None) -> str:
+def _expected(progress: RecentGain, rates: Rates | None) -> str:
     """Say what half as many steps again would bring, if the curve goes on as it did."""
     found = progress.forecast
     if _spent(rates):
@@ -206,7 +206,7 @@ def _share(value: float) -> str:
     return f"{100 * value:.0f}" if value >= 0.0995 else f"{100 * value:.1f}"
 
 
-def _values(case: Case, progress: Progress, rates: Rates | None) -> dict[str, object]:
+def _values(case: Case, progress: RecentGain, rates: Rates | None) -> dict[str, object]:
     best = lowest(loss_curve(case.run.validations))
     expected, chance = progress.forecast, progress.difference
     return {
@@ -226,7 +226,7 @@ def _values(case: Case, progress: Progress, rates: Rates | None) -> dict[str, ob
     }
 
 
-def _evidence(case: Case, progress: Progress, rates: Rates | None) -> list[str]:
+def _evidence(case: Case, progress: RecentGain, rates: Rates | None) -> list[str]:
     tail = progress.tail
     lines = [
         f"best validation loss up to the last third {tail.before:.4f}, within it "
@@ -251,7 +251,7 @@ def _evidence(case: Case, progress: Progress, rates: Rates | None) -> list[str]:
     return lines
 
 
-def _chance(case: Case, progress: Progress) -> str:
+def _chance(case: Case, progress: RecentGain) -> str:
     found, tail = progress.difference, progress.tail
     if found is None:
         return (
@@ -266,7 +266,7 @@ def _chance(case: Case, progress: Progress) -> str:
     )
 
 
-def _fit(progress: Progress, rates: Rates | None) -> list[str]:
+def _fit(progress: RecentGain, rates: Rates | None) -> list[str]:
     found = progress.forecast
     if found is None:
         return []

@@ -8,7 +8,7 @@ from statistics import fmean
 from unisono.cost_model.cluster import INSIDE, Cluster, choices, exact_exchange, step_on
 from unisono.cost_model.exchange import Exchange, Link
 from unisono.cost_model.run_cost import Option, least_drastic
-from unisono.cost_model.step import Work
+from unisono.cost_model.step import ComputeTimes
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.expected_bytes import expected_bytes
 from unisono.diagnose.evidence.ledger import parts_of
@@ -71,7 +71,7 @@ def better_exchange(case: Case, alone: Alone) -> Better | None:
     waiting = mean["exchange"] + mean["agree"]
     rest = alone.together - waiting - sum(mean[part] for part in COMPUTING)
     forward, backward, optimizer = (mean[part] for part in COMPUTING)
-    work = Work(forward, backward, optimizer, other=max(0.0, rest), tail=_tail(case))
+    work = ComputeTimes(forward, backward, optimizer, other=max(0.0, rest), tail=_tail(case))
     workers = max(1, round(case.size / alone.machines))
     cluster = Cluster(alone.machines, workers, Link(rate))
     ways = [way for way in choices(case.parameters, cluster, work) if _is_another(case, way)]
@@ -105,7 +105,7 @@ def _alone(
     times = 1 / share
     forward, backward, data, copied = (times * _mean(mine, part) for part in PER_TOKEN)
     other = sum(_mean(mine, part) for part in EACH_UPDATE)
-    work = Work(forward, backward, other=data + copied + other, tail=_tail(case))
+    work = ComputeTimes(forward, backward, other=data + copied + other, tail=_tail(case))
     on_cpu = here[0].device == "cpu"
     cluster = Cluster(1, len(here), Link(1.0), BETWEEN_PROCESSES if on_cpu else INSIDE)
     exchange = exact_exchange(case.parameters, cluster)

@@ -31,7 +31,7 @@ Rows = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Forecast:
+class LossForecast:
     """What half as many steps again would bring, as a share of the loss: above 0 is better.
 
     `low` and `high` are the 90 % interval, `limit` is where the curve ends if it goes on for
@@ -48,7 +48,7 @@ class Forecast:
     first_step: int
 
 
-def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> Forecast | None:
+def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> LossForecast | None:
     """Fit the later part of the curve, after the warm-up; None if that is too little."""
     half, most = _usable(curve, warmup_steps)
     if len(half) >= ENOUGH or (len(half) >= FEWEST and _misses(most)):
@@ -65,7 +65,7 @@ def _misses(points: list[tuple[int, float]]) -> bool:
     return missed > max(MISSED_NOISE * noise_of(losses.tolist()), MISSED * points[-1][1])
 
 
-def _forecast(points: list[tuple[int, float]]) -> Forecast:
+def _forecast(points: list[tuple[int, float]]) -> LossForecast:
     last = points[-1][0]
     times = np.array([step / last for step, _ in points])
     losses = np.array([loss for _, loss in points])
@@ -79,7 +79,7 @@ def _forecast(points: list[tuple[int, float]]) -> Forecast:
     if limit <= 0:
         high = max(high, _gain_of_line(times, losses))
     limit, exponent = float(limit), float(exponent)
-    return Forecast(gain, low, high, limit, exponent, len(points), points[0][0])
+    return LossForecast(gain, low, high, limit, exponent, len(points), points[0][0])
 
 
 def _gain_of_line(times: Rows, losses: Rows) -> float:

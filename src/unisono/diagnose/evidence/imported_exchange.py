@@ -23,7 +23,7 @@ MOST_OFF = 2.2
 
 
 @dataclass(frozen=True)
-class Wire:
+class ImportedExchange:
     """The bytes through each machine's card, each way, and the seconds they take on the link.
 
     `step` is the median of the measured steps. `seconds` is NaN if the link is not known.
@@ -53,7 +53,7 @@ class Wire:
         return "not_bottleneck" if self.ratio <= LITTLE and self.measured else "unknown"
 
 
-def wire_of(about: Imported, ledger: Ledger) -> Wire | None:
+def imported_exchange_of(about: Imported, ledger: Ledger) -> ImportedExchange | None:
     """Return the arithmetic for the run, or None if too little is known of it.
 
     An exchange goes in a ring over all processes, those of a machine side by side, in float32.
@@ -69,12 +69,12 @@ def wire_of(about: Imported, ledger: Ledger) -> Wire | None:
     rate = about.link_bits_per_second
     link = Link(rate / 8) if about.link_measured else nominal_link(rate)
     seconds = link.seconds(count) if rate else math.nan
-    return Wire(count, step, seconds, about.link_measured)
+    return ImportedExchange(count, step, seconds, about.link_measured)
 
 
 def computed_bottleneck(about: Imported, ledger: Ledger) -> Bottleneck:
     """Name the network if arithmetic does; otherwise where the time went is not known."""
-    wire = wire_of(about, ledger)
+    wire = imported_exchange_of(about, ledger)
     if wire is None or wire.verdict != "bottleneck":
         shares = Shares(other=1.0)
         return Bottleneck(cause="unknown", share=1.0, shares=shares, measured=False)

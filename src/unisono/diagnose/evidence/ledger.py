@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
-from unisono.diagnose.evidence.sessions import Session
+from unisono.diagnose.evidence.sessions import RunSession
 from unisono.records.events import StepTaken
 from unisono.records.view import RunView
 
@@ -23,7 +23,7 @@ PARTS = (
 
 
 @dataclass(frozen=True)
-class Row:
+class LedgerRow:
     """One update. Seconds are means over the processes, but for those that follow `waiting`.
 
     `late_cost` is what the typical other process waited for the latest, `late_rank` which one
@@ -73,7 +73,7 @@ class Ledger:
     Of what each rank does, the last session counts: before, it may have been elsewhere.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[LedgerRow, ...]
     by_rank: dict[int, dict[str, float]]
     wall: float
     evaluation: float
@@ -86,13 +86,13 @@ class Ledger:
     hosts: dict[int, str] = field(default_factory=dict)
 
     @property
-    def usual(self) -> tuple[Row, ...]:
+    def usual(self) -> tuple[LedgerRow, ...]:
         """Return the updates without the first of each session, if enough are left."""
         later = tuple(row for row in self.rows if not row.first)
         return later if len(later) >= 3 else self.rows
 
     @property
-    def latest(self) -> tuple[Row, ...]:
+    def latest(self) -> tuple[LedgerRow, ...]:
         """Return the updates of the last session, if enough are left."""
         began = max((place for place, row in enumerate(self.rows) if row.first), default=0)
         later = self.rows[began:]
@@ -156,7 +156,7 @@ class Ledger:
         return fmean(row.seconds for row in self.usual) if self.rows else 0.0
 
 
-def keep_ledger(run: RunView, sessions: Sequence[Session]) -> Ledger:
+def keep_ledger(run: RunView, sessions: Sequence[RunSession]) -> Ledger:
     """Account for every update and for the time between updates."""
     rows, columns = [], _by_step(run)
     previous = None
@@ -186,7 +186,7 @@ def keep_ledger(run: RunView, sessions: Sequence[Session]) -> Ledger:
     )
 
 
-def _edges(run: RunView, sessions: Sequence[Session]) -> dict[str, float]:
+def _edges(run: RunView, sessions: Sequence[RunSession]) -> dict[str, float]:
     """Return the seconds before the first and after the last update, over all sessions."""
     starting = ending = last_pauses = 0.0
     told = [(event.time, event.seconds) for event in run.validations]
@@ -223,12 +223,12 @@ def _by_step(run: RunView) -> dict[int, dict[int, StepTaken]]:
     return columns
 
 
-def _session_at(sessions: Sequence[Session], time: float) -> Session:
+def _session_at(sessions: Sequence[RunSession], time: float) -> RunSession:
     earlier = [session for session in sessions if session.began <= time]
     return earlier[-1] if earlier else sessions[0]
 
 
-def _row(records: list[StepTaken], ranks: list[int], size: int, *, first: bool) -> Row:
+def _row(records: list[StepTaken], ranks: list[int], size: int, *, first: bool) -> LedgerRow:
     parts = [parts_of(record) for record in records]
     exchanges = [p["exchange"] + p["agree"] for p in parts]
     means = {part: fmean(p[part] for p in parts) for part in PARTS}
@@ -241,7 +241,7 @@ def _row(records: list[StepTaken], ranks: list[int], size: int, *, first: bool) 
     waits = sorted(exchange - min(exchanges) for exchange in exchanges)
     without_data = [p["forward"] + p["backward"] + p["recording"] for p in parts]
     arrivals = [p["data"] + p["copy"] + w for p, w in zip(parts, without_data, strict=True)]
-    return Row(
+    return LedgerRow(
         step=records[0].step,
         first=first,
         seconds=fmean(record.seconds for record in records),
@@ -259,7 +259,7 @@ def _row(records: list[StepTaken], ranks: list[int], size: int, *, first: bool) 
 
 
 def _of_the_last_session(
-    run: RunView, sessions: Sequence[Session]
+    run: RunView, sessions: Sequence[RunSession]
 ) -> dict[int, tuple[StepTaken, ...]]:
     """Return each rank's updates of the last session, or all if those are too few."""
     began = sessions[-1].began if sessions else 0.0

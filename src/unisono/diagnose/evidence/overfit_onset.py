@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.curve import is_finite, lowest, mean_loss, noise_of
-from unisono.diagnose.evidence.scores import Difference, compare_steps
+from unisono.diagnose.evidence.scores import PairedDifference, compare_steps
 from unisono.records.events import Validated
 
 CHANCE = 0.01
@@ -16,7 +16,7 @@ WOBBLES, MOST_NOISE = 4.0, 0.02
 
 
 @dataclass(frozen=True)
-class Turn:
+class OverfitOnset:
     """The best validation, what came after it, and the training loss at both ends.
 
     `difference` is that of the last validation to the best, sentence by sentence, or None if
@@ -30,7 +30,7 @@ class Turn:
     last_loss: float
     margin: float
     worse_in_a_row: int
-    difference: Difference | None
+    difference: PairedDifference | None
     training_at_best: float
     training_at_end: float
     clean: bool
@@ -46,7 +46,7 @@ class Turn:
         return self.training_at_end < self.training_at_best
 
 
-def turn_of(case: Case, curve: Sequence[tuple[int, float]]) -> Turn:
+def overfit_onset_of(case: Case, curve: Sequence[tuple[int, float]]) -> OverfitOnset:
     """Find the best validation and measure what came after it."""
     best_step, best_loss = lowest(curve)
     later = [(step, loss) for step, loss in curve if step > best_step]
@@ -56,7 +56,7 @@ def turn_of(case: Case, curve: Sequence[tuple[int, float]]) -> Turn:
     noise = noise_of([loss for _, loss in curve])
     margin = max(least, min(WOBBLES * noise, MOST_NOISE * best_loss))
     at_best, at_end, clean = _training(case, best_step)
-    return Turn(
+    return OverfitOnset(
         best_step=best_step,
         best_loss=best_loss,
         last_step=curve[-1][0],
@@ -71,7 +71,7 @@ def turn_of(case: Case, curve: Sequence[tuple[int, float]]) -> Turn:
 
 
 def _worse(
-    later: Sequence[tuple[int, float]], limit: float, known: Mapping[int, Difference]
+    later: Sequence[tuple[int, float]], limit: float, known: Mapping[int, PairedDifference]
 ) -> int:
     """Count how many validations at the end are worse, by more than chance if that is known."""
     worse = 0

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.curve import Tail, bleu_curve, loss_curve, noise_of, tail_of
-from unisono.diagnose.evidence.extrapolation import Forecast, forecast
+from unisono.diagnose.evidence.extrapolation import LossForecast, forecast
 from unisono.diagnose.evidence.rates import schedule_of
-from unisono.diagnose.evidence.scores import Difference, compare_steps, half_interval
+from unisono.diagnose.evidence.scores import PairedDifference, compare_steps, half_interval
 from unisono.diagnose.wording import percent
 from unisono.records.events import Validated
 
@@ -20,7 +20,7 @@ CHANCE = 0.05
 
 
 @dataclass(frozen=True)
-class Progress:
+class RecentGain:
     """The last third of the validation curve against all before, and what counts as flat.
 
     `difference` compares the best evaluations of both sentence by sentence, if their losses
@@ -30,10 +30,10 @@ class Progress:
 
     tail: Tail
     flat_below: float
-    difference: Difference | None
+    difference: PairedDifference | None
     bleu: Tail | None
     bleu_flat_below: float
-    forecast: Forecast | None
+    forecast: LossForecast | None
     misfit: bool = False
 
     @property
@@ -64,7 +64,7 @@ class Progress:
         return words
 
 
-def progress_of(case: Case) -> Progress:
+def recent_gain_of(case: Case) -> RecentGain:
     """Measure the last third of the curves; there must be `FEWEST` validations."""
     losses = loss_curve(case.run.validations)
     tail = tail_of(losses)
@@ -79,7 +79,7 @@ def progress_of(case: Case) -> Progress:
     # What the fit still sees falling was already flat.
     misfit = bool(expected and tail.gain < flat_below and expected.low >= FLAT_LOSS)
     expected = None if misfit else expected
-    return Progress(tail, flat_below, difference, bleu, bleu_flat_below, expected, misfit)
+    return RecentGain(tail, flat_below, difference, bleu, bleu_flat_below, expected, misfit)
 
 
 def _bleu(validations: Sequence[Validated]) -> tuple[Tail | None, float]:

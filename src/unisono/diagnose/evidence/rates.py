@@ -8,7 +8,7 @@ import msgspec
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.curve import is_finite
 from unisono.records.view import RunView
-from unisono.schedules import Cosine, Linear, Schedule
+from unisono.schedules import Cosine, LinearDecay, Schedule
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,6 @@ def _unfinished(schedule: Schedule | None, step: int) -> str:
         return ""
     if step < schedule.warmup_steps:
         return f"is still rising until step {schedule.warmup_steps:,}"
-    if isinstance(schedule, Cosine | Linear) and step < schedule.total_steps:
+    if isinstance(schedule, Cosine | LinearDecay) and step < schedule.total_steps:
         return f"has yet to fall until step {schedule.total_steps:,}"
     return ""

@@ -27,7 +27,7 @@ FEWEST_SENTENCES = 20
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """What a later evaluation lost against another, in nats per token: above 0 is worse.
 
     `low` and `high` are the 95 % interval. `p` is how likely so large a difference, up or down,
@@ -42,7 +42,7 @@ class Difference:
 
 def compare(
     others: Sequence[Losses], reference: Losses, tokens: Tokens
-) -> tuple[Difference, ...]:
+) -> tuple[PairedDifference, ...]:
     """Compare each of some evaluations with the `reference`, on the same resamples."""
     if not others:
         return ()
@@ -55,7 +55,7 @@ def compare(
 
 def compare_steps(
     known: SentenceLosses, steps: Sequence[int], reference: int
-) -> Mapping[int, Difference]:
+) -> Mapping[int, PairedDifference]:
     """Compare the evaluations after `steps` with that after `reference`, as far as possible.
 
     Nothing is compared if the reference was not kept, or if the set is too small to resample.
@@ -86,12 +86,12 @@ def _resampled(
     return np.concatenate(parts)
 
 
-def _difference(delta: float, drawn: NDArray[np.float64]) -> Difference:
+def _difference(delta: float, drawn: NDArray[np.float64]) -> PairedDifference:
     """Read interval and chance off the sorted differences of all resamples."""
     out = len(drawn) // 40
     wrong_side = int((drawn <= 0).sum()) if delta > 0 else int((drawn >= 0).sum())
     p = min(1.0, 2 * (wrong_side + 1) / (len(drawn) + 1))
-    return Difference(delta, float(drawn[out]), float(drawn[-out - 1]), p)
+    return PairedDifference(delta, float(drawn[out]), float(drawn[-out - 1]), p)
 
 
 def last_scored(run: RunView) -> Validated | None:

@@ -8,7 +8,7 @@ from unisono.records.view import RunView
 
 
 @dataclass(frozen=True)
-class Session:
+class RunSession:
     """One start of the run, from the first sign of life to the last. Times are Unix times.
 
     `reason` is that of the `ended` event, or "" where there is none.
@@ -25,7 +25,7 @@ class Session:
         return max(0.0, self.last_seen - self.began)
 
 
-def sessions_of(run: RunView) -> tuple[Session, ...]:
+def sessions_of(run: RunView) -> tuple[RunSession, ...]:
     """Return the sessions in the order of time, as rank 0 lived them."""
     seen = _signs_of_life(run)
     starts = sorted((s for s in run.starts if s.rank == 0), key=lambda start: start.time)
@@ -38,19 +38,19 @@ def sessions_of(run: RunView) -> tuple[Session, ...]:
 
 def _session(
     start: Started, until: float, seen: list[float], ends: tuple[Ended, ...]
-) -> Session:
+) -> RunSession:
     last_seen = max((t for t in seen if start.time <= t < until), default=start.time)
     reason = next((e.reason for e in ends if start.time <= e.time < until), "")
-    return Session(start.time, last_seen, start.size, reason)
+    return RunSession(start.time, last_seen, start.size, reason)
 
 
-def _without_start(run: RunView, seen: list[float]) -> tuple[Session, ...]:
+def _without_start(run: RunView, seen: list[float]) -> tuple[RunSession, ...]:
     if not run.steps:
         return ()
     first = run.steps[0]
     began = first.time - (first.seconds if math.isfinite(first.seconds) else 0.0)
     reason = run.ends[-1].reason if run.ends else ""
-    return (Session(began, max(seen), max(1, len(run.ranks)), reason),)
+    return (RunSession(began, max(seen), max(1, len(run.ranks)), reason),)
 
 
 def _signs_of_life(run: RunView) -> list[float]:

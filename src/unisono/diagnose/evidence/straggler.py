@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal
 
-from unisono.diagnose.evidence.ledger import Ledger, Row
+from unisono.diagnose.evidence.ledger import Ledger, LedgerRow
 
 MOST = 0.70  # of all lateness
 TYPICAL = 0.40  # of it, by which the typical process of a slow machine is late
@@ -38,7 +38,7 @@ class Late:
         """Name whom the others wait for."""
         return f"the processes on {self.host}" if self.host else f"rank {self.rank}"
 
-    def cost(self, row: Row) -> float:
+    def cost(self, row: LedgerRow) -> float:
         """Return what `row` would save if these were as quick as the others."""
         if row.late_rank not in self.ranks:
             return 0.0
@@ -90,16 +90,16 @@ def _late_machine(ledger: Ledger) -> Late | None:
     return Late(max(cost, key=lambda rank: cost[rank]), ranks, host)
 
 
-def _waited_for(row: Row, ledger: Ledger) -> float:
+def _waited_for(row: LedgerRow, ledger: Ledger) -> float:
     host = ledger.hosts.get(row.late_rank)
     return _elsewhere(row, tuple(r for r in row.waits if ledger.hosts.get(r) == host))
 
 
-def _elsewhere(row: Row, ranks: tuple[int, ...]) -> float:
+def _elsewhere(row: LedgerRow, ranks: tuple[int, ...]) -> float:
     return median([wait for rank, wait in row.waits.items() if rank not in ranks] or [0.0])
 
 
-def _here(row: Row, ranks: tuple[int, ...]) -> float:
+def _here(row: LedgerRow, ranks: tuple[int, ...]) -> float:
     return median([wait for rank, wait in row.waits.items() if rank in ranks] or [0.0])
 
 

@@ -9,7 +9,7 @@ from statistics import median
 
 from unisono.diagnose.evidence.counters import Stretch, counter_of, during, stretches_of
 from unisono.records.events import Started
-from unisono.records.monitor_events import Link, MachineLog, Peer, Sampled, Traffic
+from unisono.records.monitor_events import MachineLog, NetworkInterface, Peer, Sampled, Traffic
 from unisono.records.view import RunView
 
 LEAST_SECONDS, LEAST_UPDATES = 2.0, 5
@@ -37,7 +37,7 @@ class Bytes:
 
 
 @dataclass(frozen=True)
-class Way:
+class TrafficPath:
     """From one machine to one address: bytes a second while there was something to send.
 
     `share` is the part of the training for which there was. `able` is what the way has shown
@@ -69,8 +69,8 @@ class Node:
     seconds: float
     carried: dict[str, Bytes]
     own: Bytes | None
-    ways: tuple[Way, ...] = ()
-    links: dict[str, Link] = field(default_factory=dict)
+    ways: tuple[TrafficPath, ...] = ()
+    links: dict[str, NetworkInterface] = field(default_factory=dict)
     stretches: tuple[Stretch, ...] = ()
     samples: tuple[Sampled, ...] = field(default=(), repr=False)
 
@@ -94,7 +94,7 @@ class Node:
         return min(able, key=lambda name: able[name].more, default=None)
 
     @property
-    def main_way(self) -> Way | None:
+    def main_way(self) -> TrafficPath | None:
         """Return the way that carried most."""
         return max(self.ways, key=lambda way: way.sent, default=None)
 
@@ -147,7 +147,7 @@ def _is_elsewhere(address: str, mine: set[str]) -> bool:
     return False
 
 
-def networks_of(link: Link) -> set[str]:
+def networks_of(link: NetworkInterface) -> set[str]:
     """Return the networks that an interface is a part of, such as 10.0.0.0/24."""
     return {network for address in link.addresses if (network := network_of(address))}
 
@@ -192,7 +192,7 @@ def _bytes(
 
 def _way(
     samples: Sequence[Sampled], stretches: Sequence[Stretch], address: str, seconds: float
-) -> Way | None:
+) -> TrafficPath | None:
     def rise(read: Callable[[Peer], float]) -> float:
         counter = counter_of(samples, lambda s: read(s.peers.get(address, Peer())))
         return counter.over(stretches) if counter is not None else 0.0
@@ -202,7 +202,7 @@ def _way(
         return None
     rates = [s.peers[address].rate for s in during(samples, stretches) if address in s.peers]
     rtts = [s.peers[address].rtt for s in samples if address in s.peers]
-    return Way(
+    return TrafficPath(
         address=address,
         sent=rise(lambda peer: peer.sent),
         bytes_per_second=sent / busy,

@@ -8,8 +8,8 @@ from unisono.diagnose.evidence.imported_exchange import (
     AS_GOOD_AS_EQUAL,
     LITTLE,
     MOST_OFF,
-    Wire,
-    wire_of,
+    ImportedExchange,
+    imported_exchange_of,
 )
 from unisono.diagnose.imported.words import about, rate, records, says
 from unisono.diagnose.questions import reply
@@ -29,7 +29,7 @@ def answer_network(case: Case) -> Answer:
             f"It was not used between machines: the updates were made by {who}.",
             values=_values(case, None),
         )
-    wire = wire_of(run, case.ledger)
+    wire = imported_exchange_of(run, case.ledger)
     if wire is None:
         return reply(
             "network",
@@ -60,7 +60,7 @@ def answer_step_vs_network(case: Case) -> Answer:
             "Nothing was exchanged between machines, so no step waited for a network.",
             values={"processes": run.processes, "expected_bytes_per_step": 0},
         )
-    wire = wire_of(run, case.ledger)
+    wire = imported_exchange_of(run, case.ledger)
     if wire is None:
         return reply(
             "step_vs_network", "unknown", f"This cannot be computed: {_missing(case)}."
@@ -86,7 +86,7 @@ def answer_step_vs_network(case: Case) -> Answer:
 
 def answer_devices(case: Case) -> Answer:
     """Never call a device busy without a reading of its power."""
-    wire = wire_of(about(case), case.ledger)
+    wire = imported_exchange_of(about(case), case.ledger)
     names = case.run.environment.get("devices")
     kind = listing([str(name) for name in names]) if isinstance(names, list) and names else ""
     waited = ""
@@ -115,7 +115,7 @@ _OPENINGS = {
 }
 
 
-def _exchange(case: Case, wire: Wire) -> str:
+def _exchange(case: Case, wire: ImportedExchange) -> str:
     run = about(case)
     return (
         f"{count(run.processes, 'process', 'processes')} on "
@@ -125,7 +125,7 @@ def _exchange(case: Case, wire: Wire) -> str:
     )
 
 
-def _judgement(case: Case, wire: Wire) -> str:
+def _judgement(case: Case, wire: ImportedExchange) -> str:
     step = f"a measured step of {duration(wire.step)}"
     if wire.verdict == "not_bottleneck":
         return f"That is {percent(wire.ratio)} of {step}, and most of it can hide behind it."
@@ -154,7 +154,7 @@ def _judgement(case: Case, wire: Wire) -> str:
     return f"That is {percent(min(1.0, wire.ratio))} of {step}."
 
 
-def _advice(case: Case, wire: Wire) -> str:
+def _advice(case: Case, wire: ImportedExchange) -> str:
     run = about(case)
     if wire.verdict == "unknown" and not wire.measured:
         return (
@@ -180,7 +180,7 @@ def _link(case: Case) -> str:
     )
 
 
-def _without_link(case: Case, wire: Wire) -> Answer:
+def _without_link(case: Case, wire: ImportedExchange) -> Answer:
     run, needed = about(case), rate(wire.needed_bits_per_second)
     return reply(
         "network",
@@ -216,7 +216,7 @@ def _how_to_tell(case: Case) -> str:
     return f"Import it again with `{options} --link 1gbit`." if names else ""
 
 
-def _values(case: Case, wire: Wire | None) -> dict[str, Any]:
+def _values(case: Case, wire: ImportedExchange | None) -> dict[str, Any]:
     run = about(case)
     known = wire is not None and not math.isnan(wire.ratio)
     interfaces = {start.interface for start in case.run.last_starts if start.interface}
@@ -236,7 +236,7 @@ def _values(case: Case, wire: Wire | None) -> dict[str, Any]:
     }
 
 
-def _arithmetic(case: Case, wire: Wire) -> str:
+def _arithmetic(case: Case, wire: ImportedExchange) -> str:
     run = about(case)
     return (
         f"2 · ({run.processes} − 1)/{run.processes} · 4 bytes · {run.parameters:,} parameters "
@@ -244,7 +244,7 @@ def _arithmetic(case: Case, wire: Wire) -> str:
     )
 
 
-def _evidence(case: Case, wire: Wire) -> list[str]:
+def _evidence(case: Case, wire: ImportedExchange) -> list[str]:
     run = about(case)
     lines = [_arithmetic(case, wire)]
     told = [name for name in run.told if name != "link"]

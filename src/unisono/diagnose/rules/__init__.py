@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.report import Finding
-from unisono.diagnose.rules.cores import Memory, Oversubscribed, StolenTime
+from unisono.diagnose.rules.cores import MemoryPressure, Oversubscribed, StolenTime
 from unisono.diagnose.rules.link import (
     BurstCredits,
     ForeignTraffic,
@@ -43,7 +43,7 @@ RULES: dict[str, Callable[[Case], tuple[Finding, ...]]] = {
     "wrong_interface": WrongInterface(),
     "more_machines": MoreMachines(),
     "stolen_time": StolenTime(),
-    "memory": Memory(),
+    "memory": MemoryPressure(),
     "oversubscribed": Oversubscribed(),
     "input_bound": InputBound(),
     "evaluation_cost": EvaluationCost(),

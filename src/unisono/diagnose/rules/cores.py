@@ -80,7 +80,7 @@ def _held_back(load: Load) -> Finding:
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryPressure:
     """Memory came near its limit; for GPUs nearer, for torch keeps what it once had."""
 
     share: float = 0.92

@@ -15,7 +15,7 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.counters import counter_of, during, find_drop
 from unisono.diagnose.evidence.expected_bytes import expected_bytes
 from unisono.diagnose.evidence.link_use import LinkUse, is_shared, link_uses
-from unisono.diagnose.evidence.traffic import Node, Way, network_of, networks_of
+from unisono.diagnose.evidence.traffic import Node, TrafficPath, network_of, networks_of
 from unisono.diagnose.report import Finding
 from unisono.diagnose.wording import percent
 from unisono.records.monitor_events import Peer
@@ -76,7 +76,7 @@ class BurstCredits:
         )
 
 
-def _rates(node: Node, way: Way) -> list[tuple[float, float]]:
+def _rates(node: Node, way: TrafficPath) -> list[tuple[float, float]]:
     """Return when and at what rate something was sent, sample by sample."""
     inside = during(node.samples, node.stretches)
     sent = counter_of(inside, lambda s: s.peers.get(way.address, Peer()).busiest_sent)

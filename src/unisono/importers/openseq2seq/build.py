@@ -16,23 +16,29 @@ import tomli_w
 from unisono.config.load import resolve
 from unisono.errors import ConfigError, DataError
 from unisono.importers.imported_run import (
-    ForeignRank,
-    ForeignRun,
-    ForeignStep,
-    ForeignValidation,
-    Told,
+    ImportedRank,
+    ImportedRun,
+    ImportedStep,
+    ImportedValidation,
+    UserFacts,
 )
 from unisono.importers.log_lines import log_lines
-from unisono.importers.openseq2seq.log import Evaluation, LoggedRun, LogReader, Place, Spent
+from unisono.importers.openseq2seq.log import (
+    Evaluation,
+    LoggedRun,
+    LogPosition,
+    LogReader,
+    Spent,
+)
 from unisono.importers.openseq2seq.printed_config import Parameters, inner
 from unisono.importers.openseq2seq.python_config import read_source
-from unisono.importers.openseq2seq.settings import Translation, settings_of
+from unisono.importers.openseq2seq.settings import ConfigTranslation, settings_of
 from unisono.records.view import Imported
 
 FIRST = ("seed", "data", "corpus", "model", "batching", "optimizer", "schedule", "train")
 
 
-def read_settings(path: Path, processes: int = 0) -> Translation:
+def read_settings(path: Path, processes: int = 0) -> ConfigTranslation:
     """Return our settings for those at `path`, which is read and never run."""
     made = settings_of(read_source(path), processes)
     if "width" not in made.table.get("model", {}):
@@ -48,7 +54,7 @@ def read_settings(path: Path, processes: int = 0) -> Translation:
     return made
 
 
-def to_toml(made: Translation, name: str) -> str:
+def to_toml(made: ConfigTranslation, name: str) -> str:
     """Return the file, with what was converted and what was left out in comments."""
     lines = [
         f"# Made by `unisono import config` from {_line(name)}, which was read and not run.",
@@ -85,7 +91,7 @@ FORCED_BLEU = (
 _SURROGATE = re.compile(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]")
 
 
-def read_openseq2seq(path: Path, told: Told, wanted: int = 0) -> ForeignRun:
+def read_openseq2seq(path: Path, told: UserFacts, wanted: int = 0) -> ImportedRun:
     """Read run number `wanted` of the log at `path`; 0 is the last one."""
     reader = LogReader(wanted)
     reader.read(log_lines(path))
@@ -108,7 +114,7 @@ def read_openseq2seq(path: Path, told: Told, wanted: int = 0) -> ForeignRun:
         notes=tuple(_notes(reader, every, parameters)),
     )
     config = dict(_possible(settings_of(parameters).table))
-    return ForeignRun(
+    return ImportedRun(
         about=told.applied(about),
         steps=steps,
         validations=_validations(logged, parameters),
@@ -172,7 +178,7 @@ def _time(logged: LoggedRun, spent: Spent, every: int) -> float:
     return logged.clock + (every * spent.readings if every else spent.weighted)
 
 
-def _steps(logged: LoggedRun, parameters: Parameters) -> tuple[ForeignStep, ...]:
+def _steps(logged: LoggedRun, parameters: Parameters) -> tuple[ImportedStep, ...]:
     every = _number(parameters, "print_loss_steps")
     steps = []
     for place, record in enumerate(logged.records):
@@ -181,19 +187,19 @@ def _steps(logged: LoggedRun, parameters: Parameters) -> tuple[ForeignStep, ...]
         # The first reading is the time since the start, divided by `print_loss_steps`.
         seconds = record.seconds if record.seconds is not None and place else math.nan
         time = _time(logged, record.spent, every)
-        steps.append(ForeignStep(record.step, time, record.loss, seconds, epoch=record.epoch))
+        steps.append(ImportedStep(record.step, time, record.loss, seconds, epoch=record.epoch))
     return tuple(steps)
 
 
-def _every(steps: tuple[ForeignStep, ...], parameters: Parameters) -> int:
+def _every(steps: tuple[ImportedStep, ...], parameters: Parameters) -> int:
     gaps = [b.step - a.step for a, b in zip(steps, steps[1:], strict=False)]
     return _number(parameters, "print_loss_steps") or min(gaps, default=0)
 
 
-def _validations(logged: LoggedRun, parameters: Parameters) -> tuple[ForeignValidation, ...]:
+def _validations(logged: LoggedRun, parameters: Parameters) -> tuple[ImportedValidation, ...]:
     every = _number(parameters, "print_loss_steps")
     return tuple(
-        ForeignValidation(
+        ImportedValidation(
             step=_validated_at(evaluation, parameters),
             time=_time(logged, evaluation.spent, every),
             loss=evaluation.loss,
@@ -233,7 +239,7 @@ def _machines(logged: LoggedRun) -> int:
     Machines may be called the same. Then their addresses differ; if only a device is used
     twice, that may be two machines, or two processes of which each sees but its own.
     """
-    by_host: dict[str, list[Place]] = {}
+    by_host: dict[str, list[LogPosition]] = {}
     for place in logged.places.values():
         by_host.setdefault(place.host, []).append(place)
     machines = 0
@@ -247,16 +253,16 @@ def _machines(logged: LoggedRun) -> int:
     return machines
 
 
-def _ranks(logged: LoggedRun, processes: int) -> tuple[ForeignRank, ...]:
+def _ranks(logged: LoggedRun, processes: int) -> tuple[ImportedRank, ...]:
     ranks = []
     for rank in range(processes):
         place = logged.places.get(rank)
         if place is None:
-            ranks.append(ForeignRank(rank))
+            ranks.append(ImportedRank(rank))
             continue
         name, address = logged.interfaces.get((place.host, place.pid), ("", ""))
         ranks.append(
-            ForeignRank(rank, place.host, place.pid, place.device, name, address),
+            ImportedRank(rank, place.host, place.pid, place.device, name, address),
         )
     return tuple(ranks)
 

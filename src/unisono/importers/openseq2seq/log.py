@@ -69,7 +69,7 @@ class Evaluation:
 
 
 @dataclass
-class Place:
+class LogPosition:
     """Where a process ran, as NCCL says."""
 
     host: str
@@ -85,7 +85,7 @@ class LoggedRun:
     evaluations: list[Evaluation] = field(default_factory=list)
     tables: dict[str, PrintedTable] = field(default_factory=dict)
     ranks: set[int] = field(default_factory=set)
-    places: dict[int, Place] = field(default_factory=dict)
+    places: dict[int, LogPosition] = field(default_factory=dict)
     size: int = 0
     interfaces: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
     devices: set[str] = field(default_factory=set)
@@ -216,7 +216,7 @@ class LogReader:
             if rank < size >= self._run.size and size <= MOST_RANKS:
                 self._run.places = {} if size > self._run.size else self._run.places
                 self._run.size = size
-                self._run.places[rank] = Place(host, pid, int(match[3]))
+                self._run.places[rank] = LogPosition(host, pid, int(match[3]))
         elif (net := _INTERFACE.search(text)) and len(self._run.interfaces) < MOST_RANKS:
             self._run.interfaces[host, pid] = (net[1], net[2].strip("[]"))
 

@@ -138,7 +138,7 @@ NOT_NEEDED = frozenset(
 
 
 @dataclass
-class Translation:
+class ConfigTranslation:
     """Our settings, how they came about, and what could not be taken over."""
 
     table: dict[str, Any] = field(default_factory=dict)
@@ -152,9 +152,9 @@ class Translation:
         place[name] = value
 
 
-def settings_of(parameters: Parameters, processes: int = 0) -> Translation:
+def settings_of(parameters: Parameters, processes: int = 0) -> ConfigTranslation:
     """Say in our settings what `parameters` say; `processes` is how many shared an update."""
-    made = Translation()
+    made = ConfigTranslation()
     _put_model(made, parameters)
     for table, name, place, theirs in OTHERS:
         _put_number(made, parameters, (table, name), (place, theirs))
@@ -188,7 +188,10 @@ def _dotted(place: str, name: str) -> str:
 
 
 def _put_number(
-    made: Translation, parameters: Parameters, ours: tuple[str, str], theirs: tuple[str, str]
+    made: ConfigTranslation,
+    parameters: Parameters,
+    ours: tuple[str, str],
+    theirs: tuple[str, str],
 ) -> None:
     value = value_of(parameters, *theirs)
     if is_number(value):
@@ -198,7 +201,7 @@ def _put_number(
         made.used.add(_dotted(*theirs))
 
 
-def _put_model(made: Translation, parameters: Parameters) -> None:
+def _put_model(made: ConfigTranslation, parameters: Parameters) -> None:
     encoder, decoder = parameters.train.get("encoder"), parameters.train.get("decoder")
     kinds = [thing.last for thing in (encoder, decoder) if isinstance(thing, Symbol)]
     if any(not kind.startswith("Transformer") for kind in kinds):
@@ -216,7 +219,7 @@ def _put_model(made: Translation, parameters: Parameters) -> None:
         made.notes.append("norm, positions and tied embeddings are those of its Transformer")
 
 
-def _put_precision(made: Translation, parameters: Parameters) -> None:
+def _put_precision(made: ConfigTranslation, parameters: Parameters) -> None:
     value = parameters.train.get("dtype")
     name = value.last if isinstance(value, Symbol) else value
     precision = {"mixed": "fp16", "float32": "fp32"}.get(str(name)) if name else None
@@ -225,14 +228,14 @@ def _put_precision(made: Translation, parameters: Parameters) -> None:
         made.used.add("dtype")
 
 
-def _put_seed(made: Translation, parameters: Parameters) -> None:
+def _put_seed(made: ConfigTranslation, parameters: Parameters) -> None:
     value = parameters.train.get("random_seed")
     if isinstance(value, int) and value >= 0:
         made.put("", "seed", value)
         made.used.add("random_seed")
 
 
-def _put_optimizer(made: Translation, parameters: Parameters) -> None:
+def _put_optimizer(made: ConfigTranslation, parameters: Parameters) -> None:
     value = parameters.train.get("optimizer")
     theirs = value.last if isinstance(value, Symbol) else value
     name = OPTIMIZERS.get(theirs) if isinstance(theirs, str) else None
@@ -250,7 +253,7 @@ def _put_optimizer(made: Translation, parameters: Parameters) -> None:
         )
 
 
-def _put_schedule(made: Translation, parameters: Parameters) -> None:
+def _put_schedule(made: ConfigTranslation, parameters: Parameters) -> None:
     value = parameters.train.get("lr_policy")
     name = value.last if isinstance(value, Symbol) else value
     table, used, note = schedule_of(str(name), inner(parameters.train, "lr_policy_params"))
@@ -264,7 +267,7 @@ def _put_schedule(made: Translation, parameters: Parameters) -> None:
     made.notes += [note] if note else []
 
 
-def _put_corpus(made: Translation, parameters: Parameters) -> None:
+def _put_corpus(made: ConfigTranslation, parameters: Parameters) -> None:
     train = inner(parameters.train, "data_layer_params")
     longest = train.get("max_length")
     if isinstance(longest, int) and longest > 0:
@@ -284,7 +287,7 @@ def _put_corpus(made: Translation, parameters: Parameters) -> None:
     _put_files(made, parameters)
 
 
-def _put_files(made: Translation, parameters: Parameters) -> None:
+def _put_files(made: ConfigTranslation, parameters: Parameters) -> None:
     sets = {"train": parameters.train, "valid": parameters.valid, "test": parameters.test}
     for split, table in sets.items():
         layer = inner(table, "data_layer_params")
@@ -305,7 +308,7 @@ def _put_files(made: Translation, parameters: Parameters) -> None:
             _put_languages(made, source, target)
 
 
-def _put_languages(made: Translation, source: str, target: str) -> None:
+def _put_languages(made: ConfigTranslation, source: str, target: str) -> None:
     """Take the languages from the names of the files, if they differ in nothing else."""
     parts = [PurePosixPath(name).name.split(".") for name in (source, target)]
     if len(parts[0]) == len(parts[1]):
@@ -319,7 +322,7 @@ def _put_languages(made: Translation, source: str, target: str) -> None:
     made.left.append("data.source_language and data.target_language: no file name tells")
 
 
-def _put_batching(made: Translation, parameters: Parameters, processes: int) -> None:
+def _put_batching(made: ConfigTranslation, parameters: Parameters, processes: int) -> None:
     sentences = parameters.train.get("batch_size_per_gpu")
     longest = inner(parameters.train, "data_layer_params").get("max_length")
     if not (isinstance(sentences, int) and isinstance(longest, int)):
@@ -351,7 +354,7 @@ def _put_batching(made: Translation, parameters: Parameters, processes: int) -> 
         )
 
 
-def _list_the_rest(made: Translation, parameters: Parameters) -> None:
+def _list_the_rest(made: ConfigTranslation, parameters: Parameters) -> None:
     for name, value in _leaves(parameters.train):
         if isinstance(value, Unreadable):
             made.left.append(f"{name}: {value.why}")

@@ -7,7 +7,12 @@ from pathlib import Path
 from statistics import median
 
 from unisono.errors import DataError
-from unisono.importers.imported_run import ForeignRun, ForeignStep, ForeignValidation, Told
+from unisono.importers.imported_run import (
+    ImportedRun,
+    ImportedStep,
+    ImportedValidation,
+    UserFacts,
+)
 from unisono.importers.tensorboard.event_files import Damage, Series, read_scalars
 from unisono.importers.tensorboard.tags import TRAINERS, Tags
 from unisono.records.view import Imported
@@ -19,7 +24,7 @@ PARTS = ("train", "train_inner", "valid", "valid1", "valid2", "test")  # of one 
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundSeries:
     """The scalars of one run, whose they are, and what was damaged."""
 
     tags: Tags
@@ -35,7 +40,7 @@ class Found:
         return self.of(names).at()
 
 
-def read_tensorboard(directory: Path, told: Told) -> ForeignRun:
+def read_tensorboard(directory: Path, told: UserFacts) -> ImportedRun:
     """Read the run in the event files below `directory`, or in that one file."""
     found = _found(directory)
     steps, validations = _steps(found), _validations(found)
@@ -54,12 +59,12 @@ def read_tensorboard(directory: Path, told: Told) -> ForeignRun:
         clock=True,
         notes=tuple(_notes(found)),
     )
-    return ForeignRun(
+    return ImportedRun(
         about=told.applied(about), steps=steps, validations=validations, began=min(times)
     )
 
 
-def _found(directory: Path) -> Found:
+def _found(directory: Path) -> FoundSeries:
     damage = Damage()
     by_place = {}
     for place, files in _files(directory).items():
@@ -125,14 +130,14 @@ def _runs(by_place: dict[Path, dict[str, Series]]) -> dict[Path, dict[str, Serie
     return runs
 
 
-def _known(series: dict[str, Series], damage: Damage) -> Found | None:
+def _known(series: dict[str, Series], damage: Damage) -> FoundSeries | None:
     tags = next((tags for tags in TRAINERS if tags.fit(series)), None)
     if tags is None:
         return None
-    return Found(tags, {tag: series[tag] for tag in tags.known & set(series)}, damage)
+    return FoundSeries(tags, {tag: series[tag] for tag in tags.known & set(series)}, damage)
 
 
-def _steps(found: Found) -> tuple[ForeignStep, ...]:
+def _steps(found: FoundSeries) -> tuple[ImportedStep, ...]:
     tags, losses = found.tags, found.of(found.tags.loss)
     rates, norms = found.by_step(tags.learning_rate), found.by_step(tags.gradient_norm)
     told, speeds = found.by_step(tags.seconds), found.by_step(tags.tokens_per_second)
@@ -143,7 +148,7 @@ def _steps(found: Found) -> tuple[ForeignStep, ...]:
         seconds = told.get(step, between[place] if not told else math.nan)
         tokens = speeds.get(step, math.nan) * seconds
         steps.append(
-            ForeignStep(
+            ImportedStep(
                 step=step,
                 time=losses.times[place],
                 loss=losses.values[place] * tags.loss_unit,
@@ -177,13 +182,13 @@ def _whole(number: float) -> int:
     return round(number) if math.isfinite(number) and 0 < number < 2**53 else 0
 
 
-def _validations(found: Found) -> tuple[ForeignValidation, ...]:
+def _validations(found: FoundSeries) -> tuple[ImportedValidation, ...]:
     tags, losses = found.tags, found.of(found.tags.valid_loss)
     scores, seconds = found.by_step(tags.bleu), found.by_step(tags.valid_seconds)
     if _scale_is_unclear(scores):
         scores = {}
     return tuple(
-        ForeignValidation(
+        ImportedValidation(
             step=step,
             time=losses.times[place],
             loss=losses.values[place] * tags.loss_unit,
@@ -200,7 +205,7 @@ def _scale_is_unclear(scores: dict[int, float]) -> bool:
     )
 
 
-def _notes(found: Found) -> list[str]:
+def _notes(found: FoundSeries) -> list[str]:
     tags, notes = found.tags, []
     if not found.of(tags.seconds).steps:
         notes.append(

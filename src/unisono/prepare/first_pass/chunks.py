@@ -115,7 +115,7 @@ _SHOWN_BYTES = 1000
 
 
 @dataclass(frozen=True)
-class Lines:
+class ChunkLines:
     """Both sides of a chunk. `invalid` names what is wrong with some lines, by their index;
     what is left of their text is only fit to be shown.
     """
@@ -132,7 +132,7 @@ class _Fault:
     fix: str
 
 
-def lines_of(chunk: Chunk, *, drop_invalid: bool) -> Lines:
+def lines_of(chunk: Chunk, *, drop_invalid: bool) -> ChunkLines:
     """Decode a chunk; raise an error at the first invalid line, or note it."""
     invalid: dict[int, str] = {}
     sides = []
@@ -148,7 +148,7 @@ def lines_of(chunk: Chunk, *, drop_invalid: bool) -> Lines:
         sides.append(lines)
     if chunk.raw.columns:
         return _columns(chunk, sides[0], invalid, drop_invalid)
-    return Lines(sides[0], sides[1], invalid)
+    return ChunkLines(sides[0], sides[1], invalid)
 
 
 def _decoded(text: bytes) -> list[str] | None:
@@ -186,7 +186,7 @@ def _fault(line: bytes) -> _Fault | None:
 
 def _columns(
     chunk: Chunk, lines: list[str], invalid: dict[int, str], drop_invalid: bool
-) -> Lines:
+) -> ChunkLines:
     first, second = chunk.raw.columns or (1, 2)
     sides: tuple[list[str], list[str]] = [], []
     for index, line in enumerate(lines):
@@ -202,7 +202,7 @@ def _columns(
             fault = _Fault(TOO_FEW_COLUMNS, what, "columns are parted by tabs; see `columns`")
             _note(fault, chunk, chunk.raw.source, index, drop_invalid)
             invalid[index] = TOO_FEW_COLUMNS
-    return Lines(sides[0], sides[1], invalid)
+    return ChunkLines(sides[0], sides[1], invalid)
 
 
 def _note(fault: _Fault, chunk: Chunk, path: Path, index: int, drop_invalid: bool) -> None:

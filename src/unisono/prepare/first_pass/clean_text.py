@@ -10,9 +10,9 @@ from unisono.corpus.manifest import Dropped, Input
 from unisono.prepare.first_pass.chunks import PairReader
 from unisono.prepare.first_pass.drops import DUPLICATE, EXAMPLES, Drops, clipped
 from unisono.prepare.first_pass.duplicates import first_occurrences
-from unisono.prepare.first_pass.filters import Judge, Judged
+from unisono.prepare.first_pass.filters import FilteredChunk, PairFilter
 from unisono.prepare.inputs import RawPair
-from unisono.prepare.job import Assignment, Progress
+from unisono.prepare.job import PrepareJob, PrepareProgress
 from unisono.prepare.second_pass.encode_chunk import Portion
 from unisono.process_pool import working
 
@@ -36,33 +36,33 @@ class CleanText:
 
 
 def gather(
-    assignment: Assignment,
+    assignment: PrepareJob,
     inputs: list[RawPair],
-    judge: Judge,
+    judge: PairFilter,
     drops: Drops,
     known: Sequence[NDArray[np.uint64]] = (),
-) -> Generator[Progress, None, list[CleanText]]:
+) -> Generator[PrepareProgress, None, list[CleanText]]:
     """Read and judge training text; `known` are the hashes of pairs that are there already."""
     total, done = sum(raw.bytes for raw in inputs), 0
     texts = []
     with working(judge, assignment.workers) as workforce:
         for raw in inputs:
             reader = PairReader(raw)
-            judged: list[Judged] = []
-            yield Progress("reading", done, total, "bytes")
+            judged: list[FilteredChunk] = []
+            yield PrepareProgress("reading", done, total, "bytes")
             for result in workforce.results(reader.chunks()):
                 drops.add_all(result.dropped)
                 judged.append(result)
-                yield Progress("reading", done + reader.bytes_read, total, "bytes")
+                yield PrepareProgress("reading", done + reader.bytes_read, total, "bytes")
             done += reader.bytes_read
             texts.append(_clean_text(raw, reader.record(), judged))
-    yield Progress("reading", total, total, "bytes")
+    yield PrepareProgress("reading", total, total, "bytes")
     if assignment.settings.drop_duplicates:
         _drop_duplicates(texts, known, drops)
     return texts
 
 
-def _clean_text(raw: RawPair, record: Input, judged: list[Judged]) -> CleanText:
+def _clean_text(raw: RawPair, record: Input, judged: list[FilteredChunk]) -> CleanText:
     portions = [Portion(j.text, np.ones(j.text.pairs, np.bool_), raw.tag) for j in judged]
     overlap = sum(j.kept_overlap for j in judged)
     return CleanText(raw, record, portions, [j.hashes for j in judged], overlap)

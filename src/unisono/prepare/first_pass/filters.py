@@ -25,12 +25,12 @@ from unisono.prepare.first_pass.drops import (
 )
 from unisono.prepare.first_pass.held_out import HeldOut
 from unisono.prepare.first_pass.languages import LanguageFilter, ScriptFilter
-from unisono.prepare.job import Assignment
+from unisono.prepare.job import PrepareJob
 from unisono.prepare.spool import SpooledText, write_spool
 
 
 @dataclass(frozen=True)
-class Judged:
+class FilteredChunk:
     """What became of a chunk: the kept pairs lie on disk, with one hash for each.
 
     Of them `kept_overlap` give a held-out pair away, and were wanted nevertheless.
@@ -42,10 +42,10 @@ class Judged:
     kept_overlap: int = 0
 
 
-class Judge:
+class PairFilter:
     """Normalise and judge chunks; the kept text goes into the directory `spool`."""
 
-    def __init__(self, assignment: Assignment, held_out: HeldOut, spool: Path) -> None:
+    def __init__(self, assignment: PrepareJob, held_out: HeldOut, spool: Path) -> None:
         settings, languages = assignment.settings, assignment.languages
         self._settings = settings
         self._normalise = assignment.normalise
@@ -56,7 +56,7 @@ class Judge:
         wanted = languages if settings.drop_wrong_language else ("", "")
         self._languages = LanguageFilter(wanted[0]), LanguageFilter(wanted[1])
 
-    def __call__(self, chunk: Chunk) -> Judged:
+    def __call__(self, chunk: Chunk) -> FilteredChunk:
         """Judge the pairs of a chunk."""
         lines = lines_of(chunk, drop_invalid=self._settings.invalid == "drop")
         source, target = self._normalise(lines.source), self._normalise(lines.target)
@@ -75,7 +75,7 @@ class Judge:
         # With another tag the same pair is another one.
         tagged = [f"{tag} {line}" for line in source] if tag else source
         overlap = self._overlap(source, target)
-        return Judged(text, hashes_of(tagged, target), drops.summary(), overlap)
+        return FilteredChunk(text, hashes_of(tagged, target), drops.summary(), overlap)
 
     def _overlap(self, source: list[str], target: list[str]) -> int:
         if self._settings.drop_overlap:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from unisono.config.settings import CorpusSettings
 from unisono.corpus.manifest import Dropped, id_type
-from unisono.corpus.writer import Packed, pack
+from unisono.corpus.writer import Packed, pack_ids
 from unisono.prepare.first_pass.drops import LENGTH_RATIO, TOO_LONG, Drops, clipped
 from unisono.prepare.spool import SpooledText
 from unisono.text.load import load_tokenizers
@@ -87,7 +87,7 @@ class LineEncoder:
         return self._memory
 
     def _encode_anew(self, lines: Sequence[str]) -> list[bytes]:
-        packed = pack(self._tokenizer.encode(lines), self._tokenizer.size)
+        packed = pack_ids(self._tokenizer.encode(lines), self._tokenizer.size)
         ends = np.cumsum(packed.lengths * self.bytes_per_id).tolist()
         return [packed.ids[start:end] for start, end in pairwise([0, *ends])]
 
@@ -133,7 +133,7 @@ class Portion:
 
 
 @dataclass(frozen=True)
-class PackedPairs:
+class EncodedPairs:
     """What became of a portion. `kept` has one entry for each wanted pair.
 
     `unknown` are characters of both sides that have no piece, `first_pairs` the text of the
@@ -159,7 +159,7 @@ class Pieces:
     tags: tuple[str, ...] = ()
 
 
-class Packer:
+class ChunkEncoder:
     """Encode portions; the tokenizers are loaded when the first comes."""
 
     def __init__(self, settings: CorpusSettings, pieces: Pieces) -> None:
@@ -167,7 +167,7 @@ class Packer:
         self._pieces = pieces
         self._encoders: tuple[LineEncoder, ...] = ()
 
-    def __call__(self, portion: Portion) -> PackedPairs:
+    def __call__(self, portion: Portion) -> EncodedPairs:
         """Encode the wanted pairs and pack those whose lengths are right."""
         encoders = self._encoders = self._encoders or self._load()
         sides = [list(compress(side, portion.wanted)) for side in portion.text.read()]
@@ -189,7 +189,7 @@ class Packer:
         unknown = [
             _unknown_characters(*side) for side in zip(encoders, packed, texts, strict=True)
         ]
-        return PackedPairs(
+        return EncodedPairs(
             packed[0],
             packed[1],
             kept,

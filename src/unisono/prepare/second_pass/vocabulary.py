@@ -19,7 +19,7 @@ from unisono.corpus.manifest import Learning, SplitSize
 from unisono.errors import DataError
 from unisono.prepare.first_pass.clean_text import CleanText
 from unisono.prepare.first_pass.held_out import HeldOutSet
-from unisono.prepare.job import Assignment, Progress
+from unisono.prepare.job import PrepareJob, PrepareProgress
 from unisono.prepare.second_pass.encode_chunk import UNKNOWN_SHOWN, LineEncoder, Portion
 from unisono.process_pool import working
 from unisono.text.load import load_tokenizer
@@ -28,7 +28,7 @@ from unisono.text.tokenizer import UNKNOWN_ID, Tokenizers
 
 
 @dataclass(frozen=True)
-class Sample:
+class TextSample:
     """Lines to learn from, in files of their own: one for each model to be learnt."""
 
     paths: tuple[Path, ...]
@@ -57,9 +57,9 @@ class SampleWriter:
             for file in files:
                 file.close()
 
-    def sample(self) -> Sample:
+    def sample(self) -> TextSample:
         """Return what has been written."""
-        return Sample(self._paths, self._lines)
+        return TextSample(self._paths, self._lines)
 
     def _write(self, portion: Portion, files: Sequence[BinaryIO]) -> None:
         wanted = np.flatnonzero(portion.wanted)
@@ -159,24 +159,24 @@ def load_given(
 
 
 def learn(
-    texts: list[CleanText], assignment: Assignment, directory: Path
-) -> Generator[Progress, None, tuple[Tokenizers, Learning]]:
+    texts: list[CleanText], assignment: PrepareJob, directory: Path
+) -> Generator[PrepareProgress, None, tuple[Tokenizers, Learning]]:
     """Learn pieces from a sample of the clean text, which lies in `directory` meanwhile."""
     settings, pairs = assignment.settings, sum(text.pairs for text in texts)
     writer = SampleWriter(settings, pairs, directory)
     for seen in writer.write(portion for text in texts for portion in text.portions):
-        yield Progress("reading a sample", seen, pairs)
+        yield PrepareProgress("reading a sample", seen, pairs)
     sample, models = writer.sample(), []
     # A process of its own, whose memory is gone with it.
     with working(Learner(settings), min(assignment.workers, 1)) as workforce:
         for path, tags in zip(sample.paths, (assignment.tags, ()), strict=False):
-            yield Progress("learning pieces", 0, 0)
+            yield PrepareProgress("learning pieces", 0, 0)
             future = workforce.begin(Lesson(path, tags))
             while wait([future], _SECONDS_PER_LOOK).not_done:
-                yield Progress("learning pieces", 0, 0)
+                yield PrepareProgress("learning pieces", 0, 0)
             models.append(SentencePieces(workforce.finish(future), tags=tags))
             path.unlink()
-    yield Progress("learning pieces", 1, 1)
+    yield PrepareProgress("learning pieces", 1, 1)
     learning = Learning(algorithm=settings.pieces, lines=sample.lines)
     return Tokenizers(models[0], models[-1]), learning
 

@@ -12,11 +12,11 @@ from unisono.corpus.writer import BlockWriter, write_texts
 from unisono.prepare.first_pass.clean_text import CleanText
 from unisono.prepare.first_pass.drops import Drops
 from unisono.prepare.first_pass.held_out import HeldOutSet
-from unisono.prepare.job import Assignment, Progress
+from unisono.prepare.job import PrepareJob, PrepareProgress
 from unisono.prepare.second_pass.encode_chunk import (
     FIRST_PAIRS,
-    PackedPairs,
-    Packer,
+    ChunkEncoder,
+    EncodedPairs,
     Pieces,
     Portion,
     text_bytes,
@@ -51,14 +51,16 @@ class Encoding:
         write_texts(self._directory, split, *map(list, zip(*held_out.original, strict=True)))
 
     def write_train(
-        self, texts: list[CleanText], assignment: Assignment, pieces: Pieces
-    ) -> Iterator[Progress]:
+        self, texts: list[CleanText], assignment: PrepareJob, pieces: Pieces
+    ) -> Iterator[PrepareProgress]:
         """Encode the training text, one block for each source."""
         total, done = sum(text.pairs for text in texts), 0
         blocks = self.blocks.setdefault("train", [])
-        with working(Packer(assignment.settings, pieces), assignment.workers) as workforce:
+        with working(
+            ChunkEncoder(assignment.settings, pieces), assignment.workers
+        ) as workforce:
             for text in texts:
-                yield Progress("encoding", done, total)
+                yield PrepareProgress("encoding", done, total)
                 with self._new_block(text.raw.block, hashed=True) as block:
                     parts = zip(text.portions, text.hashes, strict=True)
                     for packed, part in zip(
@@ -66,7 +68,7 @@ class Encoding:
                     ):
                         self._append(block, packed, *part)
                         done += len(packed.kept)
-                        yield Progress("encoding", done, total)
+                        yield PrepareProgress("encoding", done, total)
                 blocks.append(
                     block.record(
                         read_pairs=text.record.source.lines,
@@ -74,12 +76,12 @@ class Encoding:
                         tag=text.raw.tag,
                     )
                 )
-        yield Progress("encoding", total, total)
+        yield PrepareProgress("encoding", total, total)
 
     def _append(
         self,
         block: BlockWriter,
-        packed: PackedPairs,
+        packed: EncodedPairs,
         portion: Portion,
         hashes: NDArray[np.uint64],
     ) -> None:

@@ -31,7 +31,7 @@ EMPTY: Mapping[str, Tensor] = MappingProxyType({})
 _NAME = re.compile(r"step-(\d{7,})")
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class CheckpointManifest(msgspec.Struct, frozen=True):
     """The files of a checkpoint."""
 
     format: int
@@ -61,7 +61,7 @@ def save(
     model: Mapping[str, Tensor],
     optimizer: Mapping[str, Tensor],
     exchange: Mapping[str, Tensor] = EMPTY,
-) -> Manifest:
+) -> CheckpointManifest:
     """Write and verify the checkpoint of this step; `exchange` is what the exchange keeps."""
     directory.mkdir(parents=True, exist_ok=True)
     _check_space(directory, [*model.values(), *optimizer.values(), *exchange.values()])
@@ -73,7 +73,7 @@ def save(
             save_file(dict(exchange), temporary / EXCHANGE)
         atomic.write_bytes(temporary / PROGRESS, msgspec.json.encode(progress))
         files = {file: atomic.written(temporary / file) for file in FILES[kind]}
-        manifest = msgspec.json.encode(Manifest(kind, progress.step, files))
+        manifest = msgspec.json.encode(CheckpointManifest(kind, progress.step, files))
         atomic.write_bytes(temporary / MANIFEST, manifest)
         if (directory / name).exists():
             _remove(directory / name)
@@ -114,10 +114,10 @@ def discard(directory: Path, newer_than: str = "") -> None:
             (directory / pointer).unlink(missing_ok=True)
 
 
-def verify(path: Path) -> Manifest:
+def verify(path: Path) -> CheckpointManifest:
     """Return the manifest of the checkpoint at `path` if every file is what it says."""
     try:
-        manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=CheckpointManifest)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DataError(f"no readable manifest: {error}", where=str(path)) from error
     if manifest.format not in FILES:

@@ -21,7 +21,7 @@ from unisono.train.checkpoints import checkpoint
 
 
 @dataclass(frozen=True)
-class Source:
+class MeanSource:
     """A checkpoint, and what its run says of it."""
 
     path: Path
@@ -43,7 +43,7 @@ def last_checkpoints(run: Path, count: int) -> list[Path]:
     return paths[-count:]
 
 
-def sources_of(paths: Sequence[Path]) -> list[Source]:
+def sources_of(paths: Sequence[Path]) -> list[MeanSource]:
     """Return the checkpoints at `paths`, verified and found to belong together."""
     sources = [_source(path) for path in paths]
     first = sources[0]
@@ -55,7 +55,7 @@ def sources_of(paths: Sequence[Path]) -> list[Source]:
     return sources
 
 
-def write_mean(sources: Sequence[Source], to: Path) -> Description:
+def write_mean(sources: Sequence[MeanSource], to: Path) -> Description:
     """Write the bundle of the mean weights of `sources`."""
     newest = max(sources, key=lambda source: source.step)
     settings, corpus = newest.settings, _corpus_of(newest)
@@ -77,7 +77,7 @@ def write_mean(sources: Sequence[Source], to: Path) -> Description:
     )
 
 
-def _source(path: Path) -> Source:
+def _source(path: Path) -> MeanSource:
     if not path.is_dir():
         raise DataError(
             f"there is no checkpoint {path.name}",
@@ -93,11 +93,11 @@ def _source(path: Path) -> Source:
         raise DataError(
             f"the corpus of the run is not known: {error}", where=str(run.corpus)
         ) from error
-    return Source(path, step, settings, str(table.get("fingerprint")))
+    return MeanSource(path, step, settings, str(table.get("fingerprint")))
 
 
 def _refuse_if_different(
-    what: str, first: Source, other: Source, ours: object, theirs: object
+    what: str, first: MeanSource, other: MeanSource, ours: object, theirs: object
 ) -> None:
     if ours != theirs:
         raise DataError(
@@ -107,7 +107,7 @@ def _refuse_if_different(
         )
 
 
-def _corpus_of(source: Source) -> Corpus:
+def _corpus_of(source: MeanSource) -> Corpus:
     corpus = open_corpus(Path(source.settings.corpus.directory))
     if corpus.fingerprint != source.corpus:
         raise DataError(

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from unisono.comm.collectives import all_or_none, tensors_from_leader
-from unisono.comm.protocol import Comm, Memory
-from unisono.comm.strategies.strategy_state import Forgetful, collect, deal
+from unisono.comm.protocol import Comm, StrategyState
+from unisono.comm.strategies.strategy_state import NoState, collect, deal
 from unisono.errors import RunError
 from unisono.records.events import Saved, Warned
 from unisono.train.averages import Averages, averages_of, split, weights_of
@@ -22,7 +22,7 @@ FAILURES_ALLOWED = 3
 
 
 @dataclass(frozen=True)
-class Found:
+class RestoredCheckpoint:
     """Where to go on, and what was passed over on the way."""
 
     progress: Progress
@@ -30,7 +30,7 @@ class Found:
     troubles: tuple[str, ...]
 
 
-class Keeper:
+class CheckpointSync:
     """The checkpoints of a run. Only the leading process touches the disk."""
 
     def __init__(
@@ -42,12 +42,12 @@ class Keeper:
         optimizer: Optimizer,
         averages: Averages,
         fresh: Callable[[], nn.Module],
-        memory: Memory | None = None,
+        memory: StrategyState | None = None,
     ) -> None:
         """Keep the checkpoints of `model` and the others; `fresh` makes it as it began."""
         self._directory, self._keep, self._comm = directory, keep, comm
         self._model, self._optimizer, self._averages = model, optimizer, averages
-        self._fresh, self._memory = fresh, memory or Forgetful()
+        self._fresh, self._memory = fresh, memory or NoState()
         self._failures = 0
         self._loaded: Mapping[str, Tensor] = {}  # what the exchange kept, until it is dealt out
 
@@ -66,7 +66,7 @@ class Keeper:
             )
         return event
 
-    def restore(self) -> Found:
+    def restore(self) -> RestoredCheckpoint:
         """Put the newest sound checkpoint back into model and optimizer, if there is one."""
         found = all_or_none(self._comm, self._read_newest)
         told = self._comm.gather_bytes(msgspec.json.encode((found.name, found.progress)))[0]
@@ -74,7 +74,7 @@ class Keeper:
         if not name:
             return found
         self._spread()
-        return Found(progress, name, found.troubles)
+        return RestoredCheckpoint(progress, name, found.troubles)
 
     def roll_back(self, progress: Progress) -> Progress:
         """Put back the newest checkpoint known to be good, or the start; return where to go on.
@@ -142,16 +142,16 @@ class Keeper:
         good = {checkpoint.name_of(step) for step in (*guard.safe, *guard.next_safe) if step}
         checkpoint.prune(self._directory, self._keep, {best, *good})
 
-    def _read_newest(self) -> Found:
+    def _read_newest(self) -> RestoredCheckpoint:
         if not self._comm.world.leads:
-            return Found(Progress(), "", ())
+            return RestoredCheckpoint(Progress(), "", ())
         name, troubles = checkpoint.newest(self._directory)
         if not name:
-            return Found(Progress(), "", tuple(troubles))
+            return RestoredCheckpoint(Progress(), "", tuple(troubles))
         progress = self._load(name)
         checkpoint.set_aside(self._directory, newer_than=name)
         self._tidy(progress)
-        return Found(progress, name, tuple(troubles))
+        return RestoredCheckpoint(progress, name, tuple(troubles))
 
     def _read_good(self, up_to: int) -> Progress:
         if not self._comm.world.leads:

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from unisono.errors import RunError
 from unisono.records.events import AnyEvent, RolledBack, Saved
 from unisono.train.checkpoints.checkpoint import name_of
-from unisono.train.checkpoints.checkpoint_sync import Keeper
+from unisono.train.checkpoints.checkpoint_sync import CheckpointSync
 from unisono.train.divergence_guard import ROLL_BACKS, after_save
 from unisono.train.progress import Progress
 
 
 def save(
-    keeper: Keeper, progress: Progress, *, due: bool
+    keeper: CheckpointSync, progress: Progress, *, due: bool
 ) -> Generator[AnyEvent, None, Progress]:
     """Save the run as it is; return the progress that knows of it.
 
@@ -29,7 +29,7 @@ def save(
 
 
 def roll_back(
-    keeper: Keeper, progress: Progress, reason: str
+    keeper: CheckpointSync, progress: Progress, reason: str
 ) -> Generator[AnyEvent, None, Progress]:
     """Go back to the last good checkpoint, or the start; return where to go on, more slowly.
 
