@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.corpus import BlockWriter, Corpus, Manifest, open_corpus, seal, write_corpus
+from unisono.corpus import BlockWriter, Corpus, CorpusManifest, open_corpus, seal, write_corpus
 from unisono.corpus.manifest import (
     fingerprinted,
     id_type,
@@ -39,7 +39,7 @@ def corpus_of_blocks(path, blocks, vocabulary=1000):
                 block.append([source], [target])
         records.append(block.record())
     size = size_of_split(records)
-    manifest = Manifest(
+    manifest = CorpusManifest(
         source_language="en",
         target_language="de",
         vocabulary=vocabulary,
@@ -258,7 +258,7 @@ def test_each_side_has_the_smallest_type_for_its_own_ids(tmp_path, sizes, bytes_
         block.append([[sizes[0] - 1]], [[sizes[1] - 1]])
     for file in two_vocabularies().files:
         (tmp_path / file).write_bytes(b"")
-    manifest = Manifest(
+    manifest = CorpusManifest(
         source_language="en",
         target_language="de",
         vocabulary=sizes[1],

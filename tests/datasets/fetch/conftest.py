@@ -4,7 +4,7 @@ import random
 import pytest
 
 from support.bad_server import BadServer
-from unisono.datasets.fetch import Patience, Remote, fetch
+from unisono.datasets.fetch import Remote, RetryPolicy, fetch
 
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
@@ -39,7 +39,7 @@ class Getting:
 
     def __init__(self, directory):
         self.directory, self.pauses, self.progress = directory, [], []
-        self.patience = Patience(timeout=5.0, sleep=self.pauses.append)
+        self.patience = RetryPolicy(timeout=5.0, sleep=self.pauses.append)
 
     def __call__(self, remote, **options):
         steps = fetch(remote, self.directory, **{"patience": self.patience, **options})

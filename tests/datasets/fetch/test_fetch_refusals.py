@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import pytest
 
 from support.bad_server import Reply
-from unisono.datasets.fetch import Patience, Remote, attempt, fetch
+from unisono.datasets.fetch import Remote, RetryPolicy, attempt, fetch
 from unisono.errors import ConfigError, DataError
 
 PAGE = b"<!DOCTYPE html><html><body>We have moved.</body></html>"
@@ -271,7 +271,7 @@ def test_a_name_that_does_not_exist(get, known):
 def test_a_server_that_hangs_up_without_a_word(get, known):
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"http://127.0.0.1:{mute.getsockname()[1]}/a.gz"
-        steps = fetch(known(url), get.directory, patience=Patience(timeout=0.1, pauses=()))
+        steps = fetch(known(url), get.directory, patience=RetryPolicy(timeout=0.1, pauses=()))
         with pytest.raises(DataError, match="does not answer"):
             list(steps)
 

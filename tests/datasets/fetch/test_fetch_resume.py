@@ -7,7 +7,7 @@ import random
 import pytest
 
 from support.bad_server import Reply
-from unisono.datasets.fetch import Patience, Remote, fetch
+from unisono.datasets.fetch import Remote, RetryPolicy, fetch
 from unisono.errors import DataError
 
 OTHER = random.Random(6).randbytes(200_000)
@@ -45,7 +45,7 @@ def test_a_broken_connection_is_continued_from_where_it_broke(server, get, known
 
 def test_a_stalled_connection_counts_as_broken(server, get, known, body):
     url = server.serve("a.gz", Reply(body, stall_after=1000), Reply(body))
-    quick = Patience(timeout=1.0, sleep=get.pauses.append)
+    quick = RetryPolicy(timeout=1.0, sleep=get.pauses.append)
     assert get(known(url), patience=quick).path.read_bytes() == body
     assert server.ranges("a.gz") == ["", "bytes=1000-"]
     assert any("stalled" in step.note for step in get.progress)
@@ -53,7 +53,7 @@ def test_a_stalled_connection_counts_as_broken(server, get, known, body):
 
 def test_a_connection_that_only_drips_counts_as_broken(server, get, known, body):
     url = server.serve("a.gz", Reply(body, drip=0.02), Reply(body))
-    quick = Patience(timeout=1.0, sleep=get.pauses.append)
+    quick = RetryPolicy(timeout=1.0, sleep=get.pauses.append)
     assert get(known(url), patience=quick).path.read_bytes() == body
     assert any("fewer than 1024 bytes" in step.note for step in get.progress)
 
@@ -149,7 +149,7 @@ def test_a_server_that_knows_no_ranges_sends_it_all(server, get, known, body):
 
 def test_a_server_that_always_breaks_at_the_same_place_is_given_up(server, get, known, body):
     url = server.serve("a.gz", Reply(body, break_after=150_000, ranges=False))
-    quick = Patience(sleep=get.pauses.append, progress_bytes=1000)
+    quick = RetryPolicy(sleep=get.pauses.append, progress_bytes=1000)
     with pytest.raises(DataError, match="broke after 150,000 of 200,000"):
         get(known(url), patience=quick)
     assert len(server.asked) == 1 + len(quick.pauses)
@@ -157,7 +157,7 @@ def test_a_server_that_always_breaks_at_the_same_place_is_given_up(server, get, 
 
 def test_as_long_as_it_moves_nobody_gives_up(server, get, known, body):
     url = server.serve("a.gz", Reply(body, break_after=10_000))
-    quick = Patience(sleep=get.pauses.append, progress_bytes=10_000)
+    quick = RetryPolicy(sleep=get.pauses.append, progress_bytes=10_000)
     assert get(known(url), patience=quick).path.read_bytes() == body
     assert len(server.asked) == 20
 
