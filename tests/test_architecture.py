@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,52 @@ def test_nothing_grows_too_long(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno - node.lineno < 60, f"split {node.name}"
+
+
+def definitions(kind):
+    """Return where each public name of a kind is defined, and as what, in the whole tree."""
+    found = defaultdict(dict)
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            for name, value in kind(node):
+                if not name.startswith("_"):
+                    found[name][str(path.relative_to(SOURCE))] = value
+    return found
+
+
+def classes(node):
+    if isinstance(node, ast.ClassDef):
+        yield node.name, node.name
+
+
+def test_a_class_name_means_one_thing():
+    assert not {name: list(at) for name, at in definitions(classes).items() if len(at) > 1}
+
+
+def test_modules_do_not_import_each_other_in_circles():
+    left = {name: imported - {name} for name, imported in module_graph().items()}
+    while free := {name for name, imported in left.items() if not imported & left.keys()}:
+        left = {name: imported for name, imported in left.items() if name not in free}
+    assert not left, "these modules need each other, or something that does"
+
+
+def module_graph():
+    """Return which modules of ours each module imports when it is imported itself."""
+    names = {path: module_name(path) for path in FILES}
+    known, graph = set(names.values()), {}
+    for path, name in names.items():
+        graph[name] = set()
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ImportFrom):
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                graph[name] |= ({node.module} | inner) & known
+    return graph
+
+
+def module_name(path):
+    return ".".join(("unisono", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    )
 
 
 def test_no_module_is_called_after_nothing():
