@@ -1,8 +1,11 @@
 import time
+from typing import get_args
 
 import pytest
 
-from unisono.stopwatch import Stopwatch
+from unisono.diagnose.evidence.ledger import PARTS
+from unisono.records.events import StepTaken
+from unisono.stopwatch import STEP_PARTS, Stopwatch, Timer, TimerSeconds
 
 
 @pytest.fixture
@@ -44,3 +47,14 @@ def test_the_clock_goes_on_after_an_error(clock):
         clock(3)
         raise ValueError("no")
     assert stopwatch.lap() == (3, {"data": 3})
+
+
+def test_every_timer_is_a_field_of_the_event_that_records_a_step():
+    timers = set(get_args(Timer))
+    assert timers == set(TimerSeconds.__annotations__)
+    assert timers <= set(StepTaken.__struct_fields__)
+
+
+def test_the_ledger_has_every_part_of_a_step_and_what_is_left_over():
+    assert (*STEP_PARTS, "other") == PARTS
+    assert set(STEP_PARTS) == set(get_args(Timer)) - {"hidden"}

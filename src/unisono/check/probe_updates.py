@@ -21,6 +21,7 @@ from unisono.comm.strategies.threaded_replica import MOST
 from unisono.cost_model.probe_results import Gradient, Update
 from unisono.models.output import loss_sums, token_losses
 from unisono.models.transformer import TransformerModel
+from unisono.stopwatch import StepPart
 from unisono.train.evaluation import ROWS_OF_A_STEP
 from unisono.train.loop import Session
 from unisono.train.step import StepRequests, take_step
@@ -33,7 +34,7 @@ SLICE_SECONDS = 3.0
 DRAINED, DRAINED_SECONDS = 12, 3.0
 EVALUATED, EVALUATED_SECONDS = 3, 1.0  # times, unless these take longer
 ROWS, WORDS = 64, 12  # of a translation: enough to know what a word takes
-PARTS = ("forward", "backward", "optimizer")
+PROBED_PARTS: tuple[StepPart, ...] = ("forward", "backward", "optimizer")
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,14 @@ class ProbeUpdates:
         """Take some updates, as many on every process; return the mean of them."""
         parts, stopwatch = self._session.parts, self._session.parts.stopwatch
         stopwatch.lap()
-        sums = dict.fromkeys((*PARTS, "other"), 0.0)
+        sums = dict.fromkeys((*PROBED_PARTS, "other"), 0.0)
         for _ in range(self._repeats):
             scale = self._update()
             seconds, spent = stopwatch.lap()
-            for name in PARTS:
+            for name in PROBED_PARTS:
                 # The optimizer's work does not depend on how much of the update was done.
                 sums[name] += spent.get(name, 0.0) * (1.0 if name == "optimizer" else scale)
-            known = sum(spent.get(name, 0.0) for name in PARTS)
+            known = sum(spent.get(name, 0.0) for name in PROBED_PARTS)
             sums["other"] += max(0.0, seconds - known)
         mean = Update(**{name: total / self._repeats for name, total in sums.items()})
         slowest = max(row[0] for row in parts.comm.gather([sum(sums.values())]))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState
 from unisono.comm.strategies.all_reduce import SummedReplica
 from unisono.comm.strategies.strategy_state import NoState
-from unisono.stopwatch import Stopwatch
+from unisono.stopwatch import Stopwatch, Timer
 from unisono.thread_lanes import Lanes
 
 MOST = 4  # more have not been tried: all lanes share Python's lock
@@ -105,9 +105,8 @@ def _move_gradients(twin: nn.Module, model: nn.Module) -> None:
 def _add_up(stopwatch: Stopwatch, seconds: float, stopwatches: Sequence[Stopwatch]) -> None:
     """Tell the time of all lanes together as forward and backward, as they had them."""
     parts = [one.lap()[1] for one in stopwatches]
-    sums = {
-        name: sum(part.get(name, 0.0) for part in parts) for name in ("forward", "backward")
-    }
+    timers: tuple[Timer, ...] = ("forward", "backward")
+    sums = {timer: sum(part.get(timer, 0.0) for part in parts) for timer in timers}
     whole = sum(sums.values())
-    for name, part in sums.items():
-        stopwatch.add(name, seconds * part / whole if whole else 0.0)
+    for timer, part in sums.items():
+        stopwatch.add(timer, seconds * part / whole if whole else 0.0)

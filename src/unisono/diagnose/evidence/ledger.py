@@ -15,11 +15,9 @@ from statistics import fmean, median
 from unisono.diagnose.evidence.sessions import RunSession
 from unisono.records.events import StepTaken
 from unisono.records.view import RunView
+from unisono.stopwatch import STEP_PARTS
 
-PARTS = (
-    *("data", "copy", "forward", "backward", "exchange", "agree", "optimizer", "recording"),
-    "other",
-)
+PARTS = (*STEP_PARTS, "other")
 
 
 @dataclass(frozen=True)
@@ -211,7 +209,7 @@ def _edges(run: RunView, sessions: Sequence[RunSession]) -> dict[str, float]:
 
 def parts_of(step: StepTaken) -> dict[str, float]:
     """Return the seconds of each part of an update; `other` is what is left over."""
-    known = {part: float(getattr(step, part)) for part in PARTS if part != "other"}
+    known: dict[str, float] = {part: getattr(step, part) for part in STEP_PARTS}
     return {**known, "other": max(0.0, step.seconds - sum(known.values()))}
 
 
