@@ -35,7 +35,7 @@ format: setup ## format the code
 	$(BIN)/ruff format .
 
 docs: setup ## write the generated reference pages
-	$(BIN)/python -m unisono.cli.reference > docs/commands.md
+	$(BIN)/python -m unisono.cli.reference > docs/reference/commands.md
 
 clean: ## remove the environment and caches; runs and corpora stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

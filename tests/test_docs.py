@@ -7,11 +7,13 @@ from unisono.cli import VERBS
 from unisono.cli.reference import reference
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+DOCS = ROOT / "docs"
+SHELVES = ("first-steps", "how-to", "explanations", "reference")
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("examples/*/*.md")])
 
 
 def test_the_page_of_commands_is_up_to_date():
-    shown = (ROOT / "docs" / "commands.md").read_text("utf-8")
+    shown = (ROOT / "docs" / "reference" / "commands.md").read_text("utf-8")
     assert shown == reference(), "run `make docs`"
 
 
@@ -22,5 +24,34 @@ def test_every_verb_is_on_the_page():
 
 def test_no_page_points_to_a_file_that_is_not_there():
     for page in PAGES:
-        for link in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text("utf-8")):
+        for link in re.findall(r"\]\((?!http)([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_links_to_a_section_name_one_that_is_there():
+    for page in PAGES:
+        links = re.findall(r"\]\((?!http)([^)#]*)#([^)]+)\)", page.read_text("utf-8"))
+        for link, anchor in links:
+            target = page.parent / link if link else page
+            assert anchor in anchors(target), f"{page.name}: {link}#{anchor}"
+
+
+def anchors(page):
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_page_says_first_who_needs_it():
+    for page in DOCS.rglob("*.md"):
+        title, who, *_ = filter(None, page.read_text("utf-8").splitlines())
+        assert title.startswith("# "), page
+        assert re.fullmatch(r"\*For .+[.:]\*", who), f"{page}: {who}"
+
+
+def test_every_page_is_in_the_index_and_every_shelf_is_one_of_four():
+    index = (DOCS / "README.md").read_text("utf-8")
+    for page in DOCS.rglob("*.md"):
+        name = page.relative_to(DOCS).as_posix()
+        assert name == "README.md" or f"]({name})" in index, name
+        assert "/" not in name or name.split("/")[0] in SHELVES

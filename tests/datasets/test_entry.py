@@ -120,15 +120,15 @@ def test_names_that_would_overwrite_the_record_are_refused():
 
 
 def test_the_example_of_the_documentation_is_an_entry(pytestconfig):
-    page = (pytestconfig.rootpath / "docs" / "corpora.md").read_text("utf-8")
+    page = (pytestconfig.rootpath / "docs" / "how-to" / "corpora.md").read_text("utf-8")
     (example,) = re.findall(r"^```toml\n(name = .*?)^```", page, re.MULTILINE | re.DOTALL)
-    entry = to_entry(tomllib.loads(example), where="docs/corpora.md")
+    entry = to_entry(tomllib.loads(example), where="docs/how-to/corpora.md")
     assert entry.file
     assert all(suffix in page for suffix in ARCHIVES)
 
 
 def test_every_known_name_is_on_the_page(pytestconfig):
-    page = (pytestconfig.rootpath / "docs" / "corpora.md").read_text("utf-8")
+    page = (pytestconfig.rootpath / "docs" / "how-to" / "corpora.md").read_text("utf-8")
     for name in catalogue():
         assert f"`{name}`" in page
 

@@ -70,7 +70,7 @@ def test_more_than_half_of_the_letters_decide(language, line, wrong):
 
 
 def test_the_documentation_lists_every_language_that_is_judged():
-    page = (Path(__file__).parents[2] / "docs" / "corpus.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "corpus.md").read_text("utf-8")
     section = page.partition("\n## Scripts\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if " | " in line]
     listed = {names.replace(",", ""): codes for names, codes in rows[1:]}

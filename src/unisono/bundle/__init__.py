@@ -1,1 +1,1 @@
-"""What to ship: a trained model with all it takes to translate. See `docs/bundle.md`."""
+"""A trained model with all it takes to translate: see `docs/reference/bundle.md`."""

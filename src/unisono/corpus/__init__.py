@@ -1,4 +1,4 @@
-"""The prepared corpus: the one place that reads and writes it (`docs/corpus.md`). No torch."""
+"""Read and write the prepared corpus (`docs/reference/corpus.md`), without torch."""
 
 from unisono.corpus.manifest import CorpusManifest
 from unisono.corpus.reader import Corpus, Split, open_corpus

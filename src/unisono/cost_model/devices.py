@@ -4,7 +4,7 @@ Peaks are the makers' figures for dense products, in FLOP/s: `fp32` without tens
 `half` for fp16 or bf16 on tensor cores (on a P100, which has none, for fp16). What a
 Transformer reaches of them is assumed, for all devices alike: a share of the peak, but no
 more than its memory can feed. Both numbers are what V100s reached in the field, in fp32 and
-in mixed precision (docs/physics.md). A probe on the real device replaces them.
+in mixed precision (docs/explanations/cost-model.md). A probe on the real device replaces them.
 """
 
 import math

@@ -1,6 +1,6 @@
 """What a corpus is made of: one TOML file, ours in `entries/` or a user's own.
 
-The format is described in docs/corpora.md. Names in an entry become names of files, so they
+docs/how-to/corpora.md describes the format. Names in an entry become names of files, so they
 are checked here, before anything else happens.
 """
 
@@ -133,7 +133,9 @@ def read_entry(path: Path) -> Entry:
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(
-            f"not valid TOML: {error}", where=str(path), fix="docs/corpora.md has an example"
+            f"not valid TOML: {error}",
+            where=str(path),
+            fix="docs/how-to/corpora.md has an example",
         ) from error
     return to_entry(table, where=str(path))
 
@@ -149,10 +151,10 @@ def to_entry(table: dict[str, Any], *, where: str) -> Entry:
         raise ConfigError(
             what.replace("`object`", "a table").replace("`array`", "a list"),
             where=f"{where} {place.strip('`').removeprefix('$').lstrip('.')}".strip(),
-            fix=_CHOICES.get(key, "docs/corpora.md describes an entry"),
+            fix=_CHOICES.get(key, "docs/how-to/corpora.md describes an entry"),
         ) from error
     for what in _contradictions(entry):
-        raise ConfigError(what, where=where, fix="docs/corpora.md describes an entry")
+        raise ConfigError(what, where=where, fix="docs/how-to/corpora.md describes an entry")
     for file in entry.file:
         file.remote()  # refuses addresses and checksums that are none
     return entry
@@ -175,7 +177,7 @@ def _refuse_unknown(table: dict[str, Any], kind: type[EntryTable], where: str) -
 
 _CHOICES = {
     "role": f"write {', '.join(get_args(Role))}",
-    "format": f"write {', '.join(get_args(Format))}; docs/corpora.md describes them",
+    "format": f"write {', '.join(get_args(Format))}; docs/how-to/corpora.md describes them",
 }
 _INNER: dict[str, type[EntryTable]] = {"file": File, "set": Set, "sides": Side}
 

@@ -32,7 +32,7 @@ from unisono.launch.probe_client import (
 from unisono.launch.ssh import Ssh
 from unisono.units import amount_of_bytes
 
-# torch's rendezvous compares times of different machines; see docs/launching.md.
+# torch's rendezvous compares times of different machines; see docs/how-to/launching.md.
 CLOCK_SECONDS = 1.0
 MOST_SETTINGS = 5
 

@@ -1,9 +1,9 @@
 """Matrix products on a CPU, by whichever library is fastest there.
 
-torch multiplies with MKL, which on processors of AMD leaves a twelfth of a training step lying
-(docs/model.md). numpy brings OpenBLAS along, which does not. Everywhere else, on GPUs, under
-autocast and while compiling, torch does it all; with several threads too, because the threads
-of two libraries get in each other's way. The choice follows from the machine, never from a
+torch multiplies with MKL, which wastes a twelfth of a training step on AMD processors
+(docs/explanations/model.md). numpy's OpenBLAS does not. Everywhere else torch multiplies: on
+GPUs, under autocast, while compiling, and with several threads, because the thread pools of
+two libraries get in each other's way. The choice follows from the machine, never from a
 measurement: a continued run must end in the same bits.
 """
 

@@ -8,7 +8,8 @@ finite: whoever unpacks it notices.
 
 Blocks are short. What is small beside the largest of its block is seldom sent, then all at
 once, and Adam takes that for noise: with 256 numbers a block, two rows of words of a narrow
-model shared one, and the rarer word learnt too slowly (docs/strategies.md, "Price in quality").
+model shared one, and the rarer word learnt too slowly
+(docs/explanations/strategies.md, "Price in quality").
 """
 
 from collections.abc import Iterator
