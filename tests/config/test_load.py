@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unisono.batching.settings import Batching
 from unisono.config.load import load_settings, resolve, to_toml
 from unisono.errors import ConfigError
 from unisono.schedules import Cosine
@@ -80,6 +81,11 @@ def test_base_is_the_model_of_the_field():
             "larger than the update",
             "[batching]",
         ),
+        (
+            with_table("batching", tokens_per_update=100),
+            "raise it to 201 or more",
+            "[batching] tokens_per_update",
+        ),
         (with_table("validation", best="bleu", bleu=False), "by BLEU", "[validation]"),
         (
             with_table("schedule", name="linear", total_steps=10, warmup_steps=20),
@@ -122,6 +128,24 @@ def test_refuses_and_says_what_to_do(table, says, where):
     assert says in str(error.value)
     assert where in error.value.where
     assert error.value.exit_code == 2
+
+
+def test_a_micro_batch_nobody_set_is_never_larger_than_the_update():
+    settings = resolve(with_table("batching", tokens_per_update=1000), where="run.toml")
+    assert settings.batching.tokens_per_micro_batch == 1000
+    assert "tokens_per_micro_batch = 1000\n" in to_toml(settings)
+    large = resolve(with_table("batching", tokens_per_update=50_000), where="run.toml")
+    assert large.batching.tokens_per_micro_batch == Batching().tokens_per_micro_batch
+
+
+def test_a_micro_batch_that_was_set_stays_as_it_is(tmp_path):
+    path = tmp_path / "my.toml"
+    path.write_text(to_toml(resolve(LEAST, where="run.toml")))
+    with pytest.raises(ConfigError, match="larger than the update"):
+        load_settings(path, ["batching.tokens_per_update=1000"])
+    path.write_text('[data]\n[corpus]\ndirectory = "c"\n[train]\nmax_steps = 5\n')
+    followed = load_settings(path, ["batching.tokens_per_update=1000"])
+    assert followed.batching.tokens_per_micro_batch == 1000
 
 
 def test_a_corpus_needs_no_word_about_training():

@@ -225,8 +225,8 @@ def test_models_made_elsewhere_must_have_the_tag(tmp_path):
 BAD = [
     ({"tag": "BT"}, {}, "like a word"),
     ({"tag": "<B T>"}, {}, "space"),
-    ({"tag": "<BT>"}, {"lowercase": True}, "written <bt> when text is normalised"),
-    ({"tag": "<“x”>"}, {"plain_quotes": True}, "when text is normalised"),
+    ({"tag": "<BT>"}, {"lowercase": True}, "normalising the text turns it into <bt>"),
+    ({"tag": "<“x”>"}, {"plain_quotes": True}, "normalising the text turns it into"),
     ({}, {"tags": ["<unk>"]}, "SentencePiece"),
 ]
 

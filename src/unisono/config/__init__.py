@@ -1,1 +1,1 @@
-"""Settings: one TOML file, strictly checked before anything starts. No torch here."""
+"""Settings: one TOML file, checked strictly before anything starts. No torch here."""

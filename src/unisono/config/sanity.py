@@ -1,4 +1,4 @@
-"""Settings that are each allowed but cannot work together."""
+"""Settings that are valid one by one but cannot work together."""
 
 import msgspec
 
@@ -14,14 +14,14 @@ LEAST_EVERY = 0.1
 
 
 def check_text(settings: Settings, *, where: str) -> None:
-    """Raise a ConfigError for the first thing of which no corpus can be made."""
+    """Raise a ConfigError for the first setting that makes a corpus impossible."""
     _check_data(settings.data, where)
     _check_pieces(settings, where)
     _check_tags(settings, where)
 
 
 def check_training(settings: Settings, *, where: str) -> None:
-    """Raise a ConfigError for the first combination with which nothing can be trained."""
+    """Raise a ConfigError for the first combination that makes training impossible."""
     _check_model(settings, where)
     _check_limits(settings, where)
     _check_batching(settings, where)
@@ -70,13 +70,13 @@ def _check_pieces(settings: Settings, where: str) -> None:
     corpus = settings.corpus
     if corpus.joint and corpus.target_pieces_model:
         raise ConfigError(
-            "a second model of pieces is given, but both languages share one",
+            "`target_pieces_model` is given, but both languages share one model of pieces",
             where=f"{where} [corpus] target_pieces_model",
-            fix="set `joint = false`, or leave it out",
+            fix="set `joint = false`, or leave `target_pieces_model` out",
         )
     if not corpus.joint and bool(corpus.pieces_model) != bool(corpus.target_pieces_model):
         raise ConfigError(
-            "with `joint = false` each language has its own pieces, but one model is given",
+            "with `joint = false` each language needs its own pieces; only one model is given",
             where=f"{where} [corpus]",
             fix="set both `pieces_model` and `target_pieces_model`, or neither",
         )
@@ -97,10 +97,12 @@ def _check_tags(settings: Settings, where: str) -> None:
         wrong = what_is_wrong_with(tag)
         [written] = normalise([tag.replace("\n", " ")])
         if not wrong and written != tag:
-            wrong = f"it is written {written} when text is normalised"
+            wrong = f"normalising the text turns it into {written}"
         if wrong:
             raise ConfigError(
-                f"`{tag}` cannot be a tag: {wrong}", where=place, fix="call it <BT> or <2de>"
+                f"`{tag}` cannot be a tag: {wrong}",
+                where=place,
+                fix="use a name like <BT>",
             )
 
 
@@ -111,8 +113,8 @@ def _check_model(settings: Settings, where: str) -> None:
     needed = max(longest, translation) + 1
     if model.positions == "learned" and model.max_positions < needed:
         raise ConfigError(
-            f"{model.max_positions} learned positions are too few: sentences have up to "
-            f"{longest + 1} tokens, and translations of them may grow to {translation + 1}",
+            f"{model.max_positions} learned positions are too few: a sentence has up to "
+            f"{longest + 1} tokens, and its translation may grow to {translation + 1}",
             where=f"{where} [model] max_positions",
             fix=f"set `max_positions = {needed}` or more, or lower `corpus.max_pieces`, "
             "`decoding.max_ratio` or `decoding.max_extra`",
@@ -125,7 +127,7 @@ def _check_limits(settings: Settings, where: str) -> None:
         seconds_of(train.max_time, where=f"{where} [train] max_time")
     if not (train.max_steps or train.max_epochs or train.max_time or train.patience):
         raise ConfigError(
-            "nothing says when to stop",
+            "nothing says when to stop training",
             where=f"{where} [train]",
             fix="set one of max_steps, max_epochs, max_time, patience",
         )
@@ -143,7 +145,7 @@ def _check_times(settings: Settings, where: str) -> None:
     every = seconds_of(settings.monitor.every, where=f"{where} [monitor] every")
     if every < LEAST_EVERY:
         raise ConfigError(
-            f'"{settings.monitor.every}" is too often: looking would slow the training down',
+            f'"{settings.monitor.every}" is too often: sampling would slow down the training',
             where=f"{where} [monitor] every",
             fix=f'set it to "{LEAST_EVERY:g} s" or more; usual is "1 s"',
         )
@@ -158,14 +160,14 @@ def _check_sync(settings: Settings, where: str) -> None:
         check_warm_up(settings, last, where=f"{where} [sync] warmup_steps")
     if sync.strategy == "diloco" and sync.closing_steps and not last:
         raise ConfigError(
-            "when the closing updates begin is not known: the run has no `max_steps`",
+            "when the closing updates begin is not known, because the run has no `max_steps`",
             where=f"{where} [sync] closing_steps",
             fix="set `train.max_steps`, or `closing_steps = 0`",
         )
 
 
 def check_warm_up(settings: Settings, updates: int, *, where: str) -> None:
-    """Raise a ConfigError if a run of so many updates ends before its strategy begins."""
+    """Raise a ConfigError if a run of `updates` ends before its strategy begins."""
     sync, last = settings.sync, settings.train.max_steps
     if sync.strategy not in ("powersgd", "diloco"):
         return
@@ -193,15 +195,17 @@ def _check_batching(settings: Settings, where: str) -> None:
             fix=f"set `tokens_per_micro_batch = {batching.tokens_per_update}` or less",
         )
     if longest > batching.tokens_per_micro_batch:
+        # The micro-batch may only have followed an update that is itself too small.
+        small = "update" if longest > batching.tokens_per_update else "micro_batch"
         raise ConfigError(
             f"a sentence of {longest} tokens does not fit into a micro-batch of "
             f"{batching.tokens_per_micro_batch}",
-            where=f"{where} [batching] tokens_per_micro_batch",
+            where=f"{where} [batching] tokens_per_{small}",
             fix=f"raise it to {longest} or more, or lower `corpus.max_pieces`",
         )
     if batching.bpe_dropout and _learns_unigrams(settings):
         raise ConfigError(
-            "merges cannot be left out of unigram pieces: they are not made by merging",
+            "BPE-dropout leaves merges out, and unigram pieces are not made by merging",
             where=f"{where} [batching] bpe_dropout",
             fix='set `bpe_dropout = 0`, or `corpus.pieces = "bpe"`',
         )
@@ -219,7 +223,7 @@ def _check_schedule(settings: Settings, where: str) -> None:
     ):
         raise ConfigError(
             f"the schedule ends at step {schedule.total_steps}, before its warm-up of "
-            f"{schedule.warmup_steps} steps is over",
+            f"{schedule.warmup_steps} steps does",
             where=f"{where} [schedule]",
             fix="raise `total_steps` or lower `warmup_steps`",
         )

@@ -1,4 +1,4 @@
-"""Everything a run can be told. One TOML file; `configs/` explains each line in place."""
+"""All settings of a run. They come from one TOML file; `configs/` explains every line."""
 
 from typing import Annotated, Literal
 
@@ -20,15 +20,15 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class StrictTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of settings: unknown keys are refused, and nothing changes after loading."""
+    """A table of settings: it refuses unknown keys and never changes after loading."""
 
 
 class TextPair(StrictTable, frozen=True):
-    """Two text files, line by line translations of each other, or one file of columns.
+    """Two text files that translate each other line by line, or one file with columns.
 
-    `weight` is how often a pass over the corpus takes each pair; 0.5 takes a half of them,
-    another one each time. It counts for training text only. `tag` is put in front of every
-    source line as a piece of its own.
+    `weight` is how often an epoch takes each pair; 0.5 takes half of the pairs, another half
+    each time. It applies to training text only. `tag` becomes a piece of its own in front of
+    every source line.
     """
 
     source: str = ""
@@ -40,7 +40,7 @@ class TextPair(StrictTable, frozen=True):
 
 
 class Data(StrictTable, frozen=True):
-    """The raw text. Paths are relative to the directory the command is started in."""
+    """The raw text. Paths are relative to the directory in which the command starts."""
 
     source_language: str = "en"
     target_language: str = "de"
@@ -50,7 +50,7 @@ class Data(StrictTable, frozen=True):
 
 
 class CorpusSettings(StrictTable, frozen=True):
-    """How raw text becomes a corpus. `tags` are known besides those of the sources."""
+    """How raw text becomes a corpus. `tags` are known in addition to those of the sources."""
 
     directory: str
     vocabulary: Annotated[int, msgspec.Meta(ge=16)] = 32000
@@ -75,11 +75,11 @@ class CorpusSettings(StrictTable, frozen=True):
 
 
 class TrainSettings(StrictTable, frozen=True):
-    """What is minimised, and when to stop: at whichever limit comes first; 0 or "" is none.
+    """The loss, its arithmetic, and when to stop: at the first limit reached; 0 or "" is none.
 
-    Matrices that have a row for each word take `word_rate` times the schedule's rate.
-    With 0 for `show_every_steps` a log gets a line of progress every ten seconds at first, and
-    every five minutes in the end; a terminal has a bar.
+    Matrices with a row for each word use `word_rate` times the schedule's rate. If
+    `show_every_steps` is 0, a log gets a line of progress every ten seconds at first and every
+    five minutes later on; a terminal has a bar.
     """
 
     label_smoothing: Share = 0.1
@@ -98,7 +98,7 @@ class TrainSettings(StrictTable, frozen=True):
 
 
 class Validation(StrictTable, frozen=True):
-    """How often and how a run is scored on the validation set."""
+    """How often and how to score a run on the validation set."""
 
     every_steps: Positive = 1000
     bleu: bool = True
@@ -109,14 +109,14 @@ class Validation(StrictTable, frozen=True):
 
 
 class Checkpoints(StrictTable, frozen=True):
-    """How often to save, and how many to keep besides the best."""
+    """How often to save, and how many checkpoints to keep in addition to the best one."""
 
     every_steps: Positive = 1000
     keep: Annotated[int, msgspec.Meta(ge=2)] = 2
 
 
 class Settings(StrictTable, frozen=True, kw_only=True):
-    """One run."""
+    """All settings of one run."""
 
     seed: Count = 1
     run: str = ""
