@@ -22,7 +22,7 @@ STAGES = {"prepare", "train", "serve", "export", "live", "report", "launch", "la
 STAGES |= {"importers"}
 
 MAY_IMPORT = {
-    "errors": set(),
+    "errors": {"exit_codes"},
     "units": {"errors"},
     "jsonl": set(),
     "atomic": set(),

@@ -1,25 +1,27 @@
 """Errors a user can act on.
 
 Every error raised on purpose answers three questions: what happened, where, and what to
-do next. The command line prints the three lines and no traceback; anything that is not a
+do next. The command line prints the answers without a traceback. Anything that is not a
 `UnisonoError` is a bug in Unisono and keeps its traceback.
 
-* UnisonoError            exit code 1
-  - ConfigError            exit code 2   the settings are wrong; nothing was started
-  - DataError              exit code 3   a file does not hold what it should
-  - RunError               exit code 4   training cannot go on
-  - DismissedError         exit code of the process of the run that reports why
-  - LostError              exit code 76  contact with another process was lost
+* UnisonoError           exit code 1
+  - ConfigError          exit code 2   the settings are wrong; nothing was started
+  - DataError            exit code 3   a file does not contain what it should
+  - RunError             exit code 4   training cannot go on
+  - PeerFailedError      exit code of the process that failed and reports why
+  - PeerLostError        exit code 76  this process lost contact with another one
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from unisono.exit_codes import BROKEN, DATA, FAILED, RESTARTABLE, SETTINGS
+
 
 class UnisonoError(Exception):
-    """Base of all errors that are the user's to fix."""
+    """The parent of all errors that the user can fix."""
 
-    exit_code = 1
+    exit_code = FAILED
 
     def __init__(
         self, what: str, *, where: str = "", fix: str = "", exit_code: int | None = None
@@ -38,33 +40,33 @@ class UnisonoError(Exception):
 class ConfigError(UnisonoError):
     """The settings are wrong; nothing has been started."""
 
-    exit_code = 2
+    exit_code = SETTINGS
 
 
 class DataError(UnisonoError):
-    """A file does not hold what it should."""
+    """A file does not contain what it should."""
 
-    exit_code = 3
+    exit_code = DATA
 
 
 class RunError(UnisonoError):
     """Training cannot go on."""
 
-    exit_code = 4
+    exit_code = BROKEN
 
 
-class DismissedError(RunError):
+class PeerFailedError(RunError):
     """Another process of the run failed and reports why; this one has nothing to add."""
 
 
-class LostError(RunError):
-    """Contact with another process was lost; the same command continues the run."""
+class PeerLostError(RunError):
+    """This process lost contact with another one; the same command continues the run."""
 
-    exit_code = 76
+    exit_code = RESTARTABLE
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Return a fix for a name that is not among `known`: the likely one, then all."""
+    """Return a fix for a name that is not among `known`: the likely one, then all of them."""
     names = sorted(known)
     close = get_close_matches(word, names, n=1)
     hint = f"did you mean `{close[0]}`? " if close else ""

@@ -1,11 +1,11 @@
-"""How a run ends, as a number: one place for all programs that end it or read it.
+"""Exit codes: one place for all programs that end a run or read how it ended.
 
 0  done
 1  something was found or failed
 2  the settings are wrong
-3  a file does not hold what it should
+3  a file does not contain what it should
 4  the run broke and says why
-75 asked to stop, and everything is saved: the same command continues
+75 stopped on request with everything saved: the same command continues
 76 a rank was lost, or a section took too long: the same command continues
 130, 143  ended at once by Ctrl-C or SIGTERM (128 + signal)
 """
@@ -20,7 +20,7 @@ RESTARTABLE = 76
 INTERRUPTED = 130
 TERMINATED = 143
 
-# Starting again would only meet the same end, or was not wanted.
-FINAL = frozenset({DONE, SETTINGS, DATA, PREEMPTED})
-# Whoever ends with one of these knows what is wrong; the others only saw that it left.
-CAUSES = frozenset({SETTINGS, DATA})
+# A restart would end in the same way, or nobody wants one.
+NO_RESTART = frozenset({DONE, SETTINGS, DATA, PREEMPTED})
+# A process with one of these codes knows the cause; the others only saw that it left.
+ROOT_CAUSES = frozenset({SETTINGS, DATA})

@@ -173,4 +173,4 @@ def test_a_command_stopped_by_hand_says_so(tmp_path):
                 got.send_signal(signal.SIGINT)
                 said = got.communicate()[1]
     assert got.returncode == 130
-    assert said.strip() == "stopped by Ctrl-C; the same command goes on or starts over"
+    assert said.strip() == "stopped by Ctrl-C; the same command continues or starts over"

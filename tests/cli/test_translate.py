@@ -142,7 +142,7 @@ def test_ctrl_c_ends_all_without_a_traceback(home):
         assert process.wait(60) == 130
         wait_until_gone(workers)
         told = process.stderr.read().decode().strip()
-        assert told == "stopped by Ctrl-C; the same command goes on or starts over"
+        assert told == "stopped by Ctrl-C; the same command continues or starts over"
 
 
 @pytest.mark.ranks

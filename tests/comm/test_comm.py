@@ -8,7 +8,7 @@ from unisono.comm.bootstrap.launcher_env import LauncherEnv
 from unisono.comm.collectives import all_or_none, check_same, tensors_from_leader
 from unisono.comm.protocol import World
 from unisono.comm.solo import Solo
-from unisono.errors import DataError, DismissedError, RunError
+from unisono.errors import DataError, PeerFailedError, RunError
 
 HOST = socket.gethostname()
 
@@ -69,7 +69,7 @@ def fail_on(comm, rank):
 
     try:
         return all_or_none(comm, action)
-    except DismissedError as error:
+    except PeerFailedError as error:
         return f"dismissed with {error.exit_code}"
     except RunError as error:
         return f"run error {error.exit_code}: {error}"

@@ -1,4 +1,4 @@
-"""The command line: one file a verb, imported only when the verb is used."""
+"""The command line: one file per verb, imported only when somebody uses the verb."""
 
 import importlib
 import os
@@ -8,35 +8,37 @@ import time
 import click
 
 from unisono import __version__
-from unisono.errors import DismissedError, UnisonoError
+from unisono.errors import PeerFailedError, UnisonoError
+from unisono.exit_codes import DONE, INTERRUPTED, SETTINGS
 
 VERBS = {
     "demo": "train, score, translate and explain a model on the built-in corpus",
-    "corpora": "list corpora, or get one",
+    "corpora": "list the known corpora, or download one",
     "prepare": "turn raw text into a corpus",
-    "show": "say what a corpus, run, checkpoint or bundle is",
-    "check": "measure the machines for a minute and say what a run will take on them",
-    "train": "train a model: alone, or under torchrun",
-    "launch": "start training on several processes",
-    "lab": "try several machines on this one, with links as slow as you like",
-    "simulate": "say on paper what a run takes on machines one does not have",
-    "watch": "see how a run is doing while it goes on",
+    "show": "describe a corpus, run, checkpoint or bundle",
+    "check": "measure the machines for a minute and predict what a run will take on them",
+    "train": "train a model in one process, or under torchrun in several",
+    "launch": "start training in several processes, on one machine or many",
+    "lab": "simulate several machines on this one, with links as slow as you like",
+    "simulate": "estimate what a run takes on machines you do not have",
+    "watch": "show how a run is doing while it trains",
     "average": "average checkpoints into a bundle",
-    "report": "answer the eleven questions about a run",
-    "compare": "put runs side by side",
-    "import": "read runs and settings of other trainers",
+    "report": "answer eleven questions about a run",
+    "compare": "show runs side by side",
+    "import": "read the runs and settings of other trainers",
     "translate": "translate standard input to standard output",
     "score": "compute BLEU of a translation",
 }
-FILES = {"import": "import_runs"}  # a word that Python keeps for itself
-DISMISSED_SECONDS = 0.5  # launchers end all when one ends: whoever knows why goes first
+FILES = {"import": "import_runs"}  # `import` is a keyword of Python
+# Launchers end all processes when one ends: the one that can say why has to come first.
+PEER_FAILED_SECONDS = 0.5
 
 
 class Verbs(click.Group):
-    """A group that knows its commands by name and imports them when they are called."""
+    """A group of commands that imports each one when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order a person needs them."""
+        """Return the verbs in the order in which a person needs them."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -60,8 +62,8 @@ def unisono() -> None:
 
 
 def main() -> None:
-    """Run the command line; errors a user can act on are shown without a traceback."""
-    # Threads are torch's business, and ours: those of a second library get in their way.
+    """Run the command line; show errors that a user can act on without a traceback."""
+    # torch and Unisono divide the cores themselves; threads of OpenBLAS would compete.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _leave(_run())
 
@@ -70,31 +72,31 @@ def _run() -> int:
     try:
         unisono(standalone_mode=False)
     except UnisonoError as error:
-        if isinstance(error, DismissedError):
-            time.sleep(DISMISSED_SECONDS)
+        if isinstance(error, PeerFailedError):
+            time.sleep(PEER_FAILED_SECONDS)
         else:
             print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except click.exceptions.Abort:
-        print("stopped by Ctrl-C; the same command goes on or starts over", file=sys.stderr)
-        return 130
+        print("stopped by Ctrl-C; the same command continues or starts over", file=sys.stderr)
+        return INTERRUPTED
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
         error.show()
-        return 2
+        return SETTINGS
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 0
-    except BrokenPipeError:  # `unisono … | head`: the reader has had enough
+        return stop.code if isinstance(stop.code, int) else DONE
+    except BrokenPipeError:  # `unisono … | head`: the reader has left
         sys.stderr.close()
-    return 0
+    return DONE
 
 
 def _leave(code: int) -> None:
-    """End the process with `code`; everything is written and closed by now.
+    """End the process with `code`; all files are written and closed by now.
 
-    If it talked to others, at once: a thread of the backend that still holds a callback of
-    ours waits for the interpreter, and while the interpreter ends that aborts the process.
+    A process of a group ends at once: a thread of the backend may still hold one of our
+    callbacks and wait for the interpreter, and would abort the process as Python shuts down.
     """
     if "torch.distributed" in sys.modules:
         for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""`unisono demo`: the main job, from nothing to eleven answers."""
+"""`unisono demo`: the whole way from raw text to a report in one command."""
 
 import sys
 import time
@@ -9,6 +9,7 @@ import click
 from unisono.cli.corpora import write_text
 from unisono.cli.launch import run_command
 from unisono.cli.options import PathType
+from unisono.cli.pages.progress import sample_text
 from unisono.cli.prepare import prepare_for
 from unisono.cli.translate import bundle_at
 from unisono.config.load import load_settings
@@ -16,6 +17,7 @@ from unisono.config.settings import Settings
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.launch.plan import plan_local
+from unisono.records.events import Sample
 from unisono.report.page import write_report
 from unisono.report.text import render_text
 from unisono.units import duration
@@ -24,19 +26,31 @@ SENTENCES_SHOWN = 5
 
 
 @click.command()
-@click.option("--config", type=PathType, default=Path("configs/demo.toml"), show_default=True)
-@click.option("--workers", default=2, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--config",
+    type=PathType,
+    default=Path("configs/demo.toml"),
+    show_default=True,
+    help="The settings of the run.",
+)
+@click.option(
+    "--workers",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Processes to train with.",
+)
 def demo(config: Path, workers: int) -> None:
-    """Prepare the built-in corpus, train on two workers, score, translate and report."""
+    """Prepare the built-in corpus, train, score, translate and report."""
     began = time.monotonic()
     settings = load_settings(config)
-    _say("1. text and corpus")
+    _say("1. preparing text and corpus")
     _prepare(settings)
     _say(f"2. training with {workers} processes")
     _train(config, settings, workers)
-    _say("3. sentences the model has never seen")
+    _say("3. translating sentences the model has never seen")
     _translate(settings)
-    _say("4. eleven questions about this run")
+    _say("4. answering eleven questions about this run")
     report = write_report(Path(settings.run))
     print(render_text(report))
     print(f"\n{settings.run}/report.html shows the same with plots.")
@@ -67,11 +81,9 @@ def _translate(settings: Settings) -> None:
     sources = test.source_text()[:SENTENCES_SHOWN]
     references = test.target_text()[:SENTENCES_SHOWN]
     translator = open_bundle(bundle_at(Path(settings.run))).translator("cpu")
-    for source, translation, reference in zip(
-        sources, translator.translate(sources), references, strict=True
-    ):
-        mark = "as the reference" if translation == reference else f"reference: {reference}"
-        print(f"  {source}\n    → {translation}\n      ({mark})")
+    translations = translator.translate(sources)
+    for texts in zip(sources, references, translations, strict=True):
+        print(sample_text(Sample(*texts)))
 
 
 def _say(title: str) -> None:

@@ -10,7 +10,7 @@ PathType = click.Path(path_type=Path)
 
 
 class Number(click.FloatRange):
-    """A number within limits; "nan" and "inf" are none."""
+    """A number within limits; it refuses "nan" and "inf"."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -28,19 +28,19 @@ set_option = click.option(
     "overrides",
     multiple=True,
     metavar="TABLE.KEY=VALUE",
-    help="Change a setting, such as run=runs/other; may be given several times.",
+    help="Change a setting, such as run=runs/other; repeat it for several settings.",
 )
 restarts_option = click.option(
     "--restarts",
     default=0,
     metavar="N",
     type=click.IntRange(0),
-    help="Start again after a loss, until N starts in a row have brought nothing.",
+    help="Restart after a loss, until N restarts in a row have made no progress.",
 )
 fewest_option = click.option(
     "--fewest",
     default=0,
     metavar="N",
     type=click.IntRange(0),
-    help="How many machines are enough to go on when others are lost; 0 is all.",
+    help="Go on with at least N machines when others are lost; 0 means all of them.",
 )

@@ -1,4 +1,4 @@
-"""The reference of commands, made from the commands themselves: `make docs`."""
+"""The page of all commands, generated from the commands themselves by `make docs`."""
 
 import click
 

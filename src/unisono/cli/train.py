@@ -1,4 +1,4 @@
-"""`unisono train`: train alone, or as one of the processes torchrun started."""
+"""`unisono train`: train alone, or as one of the processes that torchrun started."""
 
 import sys
 from contextlib import closing
@@ -15,11 +15,12 @@ from unisono.exit_codes import PREEMPTED as PREEMPTED
 @config_argument
 @set_option
 def train(config: Path, overrides: tuple[str, ...]) -> None:
-    """Train as CONFIG says; an unfinished run in the same directory is continued.
+    """Train as CONFIG says, or continue the unfinished run in its directory.
 
-    Ctrl-C or SIGTERM finishes the step, saves and exits with code 75, a second one at once;
-    SIGUSR1 saves and goes on. Code 76: another process was lost, or a section took longer
-    than its limit; the same command goes on from the last checkpoint.
+    On Ctrl-C or SIGTERM it finishes the step, saves and exits with code 75; on a second one it
+    exits at once. On SIGUSR1 it saves and goes on. Exit code 76 means that another process was
+    lost, or that a section took longer than its limit; the same command continues from the
+    last checkpoint.
     """
     settings = load_settings(config, overrides)
     from unisono.check.auto_strategy import settle_strategy

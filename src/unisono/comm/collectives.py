@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unisono.comm.protocol import Comm
-from unisono.errors import DismissedError, RunError, UnisonoError
+from unisono.errors import PeerFailedError, RunError, UnisonoError
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ def all_or_none(comm: Comm, action: Callable[[], T]) -> T:
         rank, failed = next(iter(failures.items()))
         if comm.world.leads:
             raise RunError(f"process {rank} failed: {failed.words}", exit_code=failed.exit_code)
-        raise DismissedError(f"process {rank} failed", exit_code=failed.exit_code)
+        raise PeerFailedError(f"process {rank} failed", exit_code=failed.exit_code)
     return result[0]
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Protocol
 
-from unisono.exit_codes import CAUSES
+from unisono.exit_codes import ROOT_CAUSES
 
 # How long the other machines may take to notice that one has failed, and then to stop when
 # they are told to: what torchrun gives its workers.
@@ -129,4 +129,4 @@ class FanOut:
 
 
 def _cause(first: int, code: int) -> int:
-    return code if code in CAUSES and first not in CAUSES else first or code
+    return code if code in ROOT_CAUSES and first not in ROOT_CAUSES else first or code

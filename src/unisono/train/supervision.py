@@ -22,7 +22,7 @@ from unisono.comm.bootstrap.store import listen
 from unisono.comm.protocol import Comm
 from unisono.comm.waiting import Tell, how_contact_was_lost
 from unisono.config.settings import Settings
-from unisono.errors import LostError, UnisonoError
+from unisono.errors import PeerLostError, UnisonoError
 from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE
 from unisono.heartbeat.announce import record_loss
 from unisono.heartbeat.messages import GroupMember, SidecarConfig
@@ -170,7 +170,7 @@ class Supervision:
             self._watch.wait_for_verdict()
         self.state("lost", RESTARTABLE, how)
         self._leave(f"lost contact: {how}")
-        raise LostError(
+        raise PeerLostError(
             f"process {self._me.rank} lost contact with another process: {how}",
             fix="see which one ended and why; the same command continues the run",
         ) from error
@@ -221,7 +221,7 @@ def joined(settings: Settings, timeout_seconds: float, tell: Tell) -> Iterator[C
         how = how_contact_was_lost(error)
         if not how:
             raise
-        raise LostError(
+        raise PeerLostError(
             f"process {comm.world.rank} lost contact with another: {how}"
         ) from error
     finally:

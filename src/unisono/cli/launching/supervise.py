@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from unisono.exit_codes import FINAL, PREEMPTED
+from unisono.exit_codes import NO_RESTART, PREEMPTED
 from unisono.heartbeat.settings import SUPERVISED
 from unisono.launch.slurm import was_preempted
 from unisono.records.layout import RunDirectory
@@ -84,7 +84,7 @@ class Supervisor:
             code = self._run_once(arguments)
             if self._asked_to_stop.is_set():
                 return self._code_when_stopped(code)
-            if code in FINAL:
+            if code in NO_RESTART:
                 return code
             reached = step_reached(self._run)
             self._patience = self._patience.after(reached, time.monotonic() - began)

@@ -1,6 +1,6 @@
-"""Programs on several machines at a terminal: what they say, and who gets a signal.
+"""The progress of a run for a person: a bar on a terminal, a line now and then in a log.
 
-Progress for a person: a bar on a terminal, a line now and then in a log file.
+Also what programs on several machines print, and how they receive our signals.
 """
 
 import math
@@ -37,9 +37,9 @@ from unisono.units import amount_of_bytes, duration, seconds_of
 
 
 def show_everywhere(running: FanOut, names: Sequence[str], *, bare: bool = False) -> None:
-    """Print what the machines say, after their names, until all have ended.
+    """Print the output of all machines, each line after the machine's name, until all end.
 
-    Results are `bare` if only one machine has any: what another program reads, unchanged.
+    With `bare`, results keep no name, so that another program can read them.
     """
     with passing_on(running.signal):
         for event in running.events():
@@ -56,7 +56,7 @@ def show_everywhere(running: FanOut, names: Sequence[str], *, bare: bool = False
 
 @contextmanager
 def passing_on(receive: Callable[[int], None]) -> Iterator[None]:
-    """Let signals that are meant to stop us be received by the machines."""
+    """Pass signals that ask this process to stop on to `receive`."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda n, _: receive(n)) for number in numbers}
     try:
@@ -67,18 +67,18 @@ def passing_on(receive: Callable[[int], None]) -> Iterator[None]:
 
 
 LINE_EVERY_SECONDS = 10.0, 300.0  # in a log: at first, and in a run of hours
-LINES_SO_FAR = 30  # about as many as a log has when lines become rarer
+LINES_SO_FAR = 30  # a log has about as many when its lines become rarer
 WIDE = 132  # columns that the whole line and the bar need
 ROOM_FOR_BAR = 100  # columns that a shorter line and the bar need
 WINDOW = 50
-SAMPLES_SHOWN = 1  # all of them stand in the report and in TensorBoard
+SAMPLES_SHOWN = 1  # the report and TensorBoard show all of them
 
 ENDINGS = {
     "max_steps": "reached max_steps",
     "max_epochs": "reached max_epochs",
     "max_time": "reached max_time",
-    "patience": "no better validation for a while",
-    "signal": "stopped by a signal; everything is saved, the same command continues",
+    "patience": "validation has stopped improving",
+    "signal": "stopped by a signal; everything is saved, and the same command continues",
 }
 
 
@@ -100,7 +100,7 @@ class Screen:
         self._last_line = 0.0
         self._recent: deque[StepTaken] = deque(maxlen=WINDOW)
         self._began = time.monotonic()
-        # A moment, and the step the run was at: the first update is slower than the others.
+        # A moment and the step then: the pace leaves out the first update, which is slower.
         self._paced_from: tuple[float, int] | None = None
         self._updates_per_epoch = 0
         self._seconds_before = 0.0
@@ -119,7 +119,7 @@ class Screen:
             self._bar.stop()
 
     def show(self, event: AnyEvent) -> None:
-        """Show `event`, if this is the process that shows."""
+        """Show `event`, if this process is the one that shows them."""
         if isinstance(event, Started):
             self._shown = event.rank == 0
         if not self._shown:
@@ -135,7 +135,7 @@ class Screen:
             self._explain(event)
 
     def _explain(self, event: AnyEvent) -> None:
-        """Say once on this screen what BLEU of validations means; a line each is too long."""
+        """Explain BLEU once: the signature is too long for the line of every validation."""
         if isinstance(event, Validated) and event.bleu >= 0 and not self._explained:
             self._explained = True
             interval = "" if event.bleu_low < 0 else "± is half of its 95 % interval; "
@@ -143,7 +143,7 @@ class Screen:
             self._say(f"BLEU: {interval}signature {signature}")
 
     def tell(self, text: str) -> None:
-        """Show what the start waits for, on whichever process."""
+        """Show what the start is waiting for, on any process."""
         self._say(text)
 
     def _show_start(self, event: Started) -> None:
@@ -156,13 +156,13 @@ class Screen:
             where += f" over {event.interface} ({event.address})"
         self._say(
             f"training {event.parameters:,} parameters on {where}, "
-            f"{event.updates_per_epoch:,} updates an epoch, into {self._settings.run}"
+            f"{event.updates_per_epoch:,} updates per epoch, in {self._settings.run}"
         )
         for source in event.sources:
             tag = f"{source.tag} " if source.tag else ""
             self._say(
                 f"{100 * source.share:5.1f} % from {tag}{source.name}: {source.pairs:,} pairs, "
-                f"each {source.times:.3g} times an epoch"
+                f"each used {source.times:.3g} times per epoch"
             )
         if event.checkpoint:
             self._say(f"continuing from checkpoint {event.checkpoint}")
@@ -180,7 +180,7 @@ class Screen:
             self._say(f"{100 * share:3.0f} %  {self._line(event, whole=True)}")
             self._last_line = time.monotonic()
         if event.skipped:
-            self._say(f"step {event.step} was skipped: loss or gradient not finite")
+            self._say(f"step {event.step} was skipped: its loss or gradient is not finite")
 
     def _line_is_due(self, step: int) -> bool:
         every, now = self._settings.train.show_every_steps, time.monotonic()
@@ -191,7 +191,7 @@ class Screen:
         return now - self._last_line >= pause
 
     def _line(self, event: StepTaken, *, whole: bool) -> str:
-        """Return the state of training in a line that fits 80 columns, or in a `whole` one."""
+        """Return the state of training in a line of 80 columns, or in a `whole`, longer one."""
         seconds = sum(step.seconds for step in self._recent) / len(self._recent)
         tokens = sum(step.target_tokens for step in self._recent) / len(self._recent)
         left = self._seconds_left(event)
@@ -234,12 +234,12 @@ class Screen:
             self._console.print(shown, markup=False)
 
 
-def _translation(sample: Sample) -> str:
+def sample_text(sample: Sample) -> str:
+    """Return a source sentence, its translation and its reference, in three lines."""
     texts = sample.source, sample.translation, sample.reference
     source, translation, reference = (textwrap.shorten(text, 300) for text in texts)
-    same = translation == reference
-    mark = "as the reference" if same else f"reference: {reference}"
-    return f"\n  {source}\n    → {translation}\n      ({mark})"
+    mark = "matches the reference" if translation == reference else f"reference: {reference}"
+    return f"  {source}\n    → {translation}\n      ({mark})"
 
 
 def _bleu(event: Validated | Tested) -> str:
@@ -250,7 +250,7 @@ def _bleu(event: Validated | Tested) -> str:
 
 
 def _found(event: Found) -> str:
-    """Return what was found out and what to do about it, in a line."""
+    """Return a finding and its advice in one line."""
     if event.over:
         return ""
     return printable(f"found at step {event.step:,}: {event.summary} {event.advice}".strip())
@@ -262,7 +262,7 @@ def _validation(event: Validated) -> str:
     took = duration(event.seconds)
     return (
         f"validation at step {event.step:,}: loss {event.loss:.4f}{bleu}{best}  in {took}"
-        + "".join(_translation(sample) for sample in event.samples[:SAMPLES_SHOWN])
+        + "".join("\n" + sample_text(sample) for sample in event.samples[:SAMPLES_SHOWN])
     )
 
 

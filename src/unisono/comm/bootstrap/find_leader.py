@@ -29,7 +29,7 @@ from unisono.comm.bootstrap.network import (
 from unisono.comm.bootstrap.roll_call import RollCall
 from unisono.comm.bootstrap.store import host_store, listen, open_door, read, visit_store
 from unisono.comm.waiting import Waiting
-from unisono.errors import DismissedError, RunError
+from unisono.errors import PeerFailedError, RunError
 from unisono.source_address import source_address
 
 TRY_EVERY_SECONDS = 0.1
@@ -107,7 +107,7 @@ class LeaderSearch:
         seats = PrefixStore("meeting", store)
         verdict = RollCall(seats, self.place, network, waiting).hold()
         if verdict.trouble and self.place.local_rank:
-            raise DismissedError(verdict.trouble)  # told once on every machine
+            raise PeerFailedError(verdict.trouble)  # told once on every machine
         if verdict.trouble:
             raise RunError(verdict.trouble, where=str(network), fix=verdict.fix)
         return FoundLeader(PrefixStore("group", store), network, verdict.warnings)

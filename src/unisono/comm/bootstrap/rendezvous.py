@@ -41,7 +41,7 @@ from unisono.comm.waiting import (
     say_nothing,
     wait_aloud,
 )
-from unisono.errors import LostError, RunError
+from unisono.errors import PeerLostError, RunError
 from unisono.exit_codes import RESTARTABLE
 
 
@@ -78,7 +78,7 @@ def run_agent(arguments: Sequence[str], tell: Tell = say_nothing) -> AgentOutcom
     except SignalException as caught:
         return AgentOutcome(128 + caught.sigval)
     except RendezvousConnectionError as error:
-        raise LostError(
+        raise PeerLostError(
             "the store of torchrun is gone, and with it the machine or the agent that held it",
             fix="see what happened there; the same command continues from the last "
             "checkpoint, if there is one yet",
