@@ -7,7 +7,7 @@ from unisono.cli import VERBS
 from unisono.cli.reference import reference
 
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
+DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "unisono"
 SHELVES = ("first-steps", "how-to", "explanations", "reference")
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("examples/*/*.md")])
 
@@ -55,3 +55,39 @@ def test_every_page_is_in_the_index_and_every_shelf_is_one_of_four():
         name = page.relative_to(DOCS).as_posix()
         assert name == "README.md" or f"]({name})" in index, name
         assert "/" not in name or name.split("/")[0] in SHELVES
+
+
+CODE_PAGES = (DOCS / "architecture.md", DOCS / "glossary.md", ROOT / "CONTRIBUTING.md")
+
+
+def test_pages_about_the_code_name_files_that_are_there():
+    for page in CODE_PAGES:
+        text = page.read_text("utf-8")
+        for path, name in re.findall(r"(\w[\w/]*/\w+\.py)(?:(?:<br/>| )(\w+))?", text):
+            found = [place / path for place in (ROOT, SOURCE) if (place / path).is_file()]
+            assert found, f"{page.name}: {path}"
+            defines = re.search(rf"^(class|def) {name}\b", found[0].read_text(), re.MULTILINE)
+            assert not name or defines, f"{page.name}: {path} has no {name}"
+        for path in re.findall(r"`((?:src|tests|docs)/[\w/.-]*)`", text):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
+        for name in re.findall(r"`(unisono(?:\.\w+)+)`", text):
+            module = ROOT / "src" / name.replace(".", "/")
+            assert module.is_dir() or module.with_suffix(".py").is_file(), (
+                f"{page.name}: {name}"
+            )
+
+
+def test_the_import_table_of_the_architecture_names_every_package():
+    text = (DOCS / "architecture.md").read_text("utf-8")
+    for package in SOURCE.iterdir():
+        if (package / "__init__.py").is_file():
+            assert f"`{package.name}`" in text, package.name
+
+
+def test_the_glossary_is_short():
+    terms = re.findall(r"^\| (?!term )[A-Za-z].*\|$", CODE_PAGES[1].read_text("utf-8"), re.M)
+    assert 0 < len(terms) <= 30
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
