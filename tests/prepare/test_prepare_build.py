@@ -189,7 +189,7 @@ def test_pieces_are_learnt_from_a_bounded_even_sample_of_all_sources(tmp_path, j
     assert corpus.tokenizers().joint is joint
 
 
-def lines_of(path):
+def decode_chunk(path):
     return [normalise(line) for line in gzip.decompress(path.read_bytes()).decode().split("\n")]
 
 
@@ -204,7 +204,7 @@ def test_multi30k_is_cleaned_as_by_brute_force(tmp_path):
     prepare(Data(train=sets[:1], valid=sets[1], test=sets[2]), tmp_path / "c", vocabulary=4000)
     corpus = open_corpus(tmp_path / "c", verify=True)
     train, *held_out = (
-        list(zip(lines_of(Path(s.source)), lines_of(Path(s.target)), strict=True))[:-1]
+        list(zip(decode_chunk(Path(s.source)), decode_chunk(Path(s.target)), strict=True))[:-1]
         for s in sets
     )
     secret = {line for pairs in held_out for pair in pairs for line in pair if len(line) >= 30}

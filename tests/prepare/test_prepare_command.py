@@ -266,7 +266,7 @@ def start(large):
         )
         started.append(process)
         parent = psutil.Process(process.pid)
-        while process.poll() is None and not list(large.glob("made/.tmp-*/spool/train.0.0*")):
+        while process.poll() is None and not list(large.glob("made/.tmp-*/clean/train.0.0*")):
             time.sleep(0.01)
         return process, parent.children(recursive=True)
 
@@ -354,7 +354,7 @@ def test_a_disk_too_small_is_told_before_anything_is_read(large, small_disk):
     place = small_disk(2)
     done = run(large)
     assert done.returncode == 3, done.stderr
-    assert "MB are needed while the corpus is made, and 2" in done.stderr
+    assert "MB of disk space, and 2" in done.stderr
     assert f"  where: {place}" in done.stderr
     assert names(place) == []
 
@@ -366,6 +366,6 @@ def test_a_disk_that_runs_full_is_told_and_nothing_is_left(home, small_disk, wor
     place = small_disk(int(5.2 * packed / 1e6) + 2)
     done = run(home, "--workers", workers, train=FILES.format(ending=".gz"))
     assert done.returncode == 3, done.stderr
-    assert "the disk is full; about" in done.stderr
+    assert "the disk is full; preparing the corpus needs about" in done.stderr
     assert f"  where: {place}" in done.stderr
     assert names(place) == []

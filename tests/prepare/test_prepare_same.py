@@ -6,8 +6,8 @@ from preparing import content, pair, prepare, sentences, small_data, write
 from unisono.config.settings import TextPair
 from unisono.corpus import open_corpus
 from unisono.prepare import build
-from unisono.prepare.first_pass import chunks
-from unisono.prepare.first_pass.filters import hashes_of
+from unisono.prepare.first_pass import read_files
+from unisono.prepare.first_pass.clean_text import hashes_of
 
 
 def varied_data(directory):
@@ -97,7 +97,7 @@ def test_the_manifest_answers_what_show_asks(varied):
 @pytest.mark.parametrize("lines", [1, 7, 100])
 def test_the_size_of_chunks_changes_nothing(varied, tmp_path, monkeypatch, lines):
     data, path = varied
-    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", lines)
+    monkeypatch.setattr(read_files, "LINES_PER_CHUNK", lines)
     prepare(data, tmp_path / "corpus", invalid="drop", max_pieces=100)
     assert content(tmp_path / "corpus") == content(path)
 
@@ -106,7 +106,7 @@ def test_the_size_of_chunks_changes_nothing(varied, tmp_path, monkeypatch, lines
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_number_of_workers_changes_nothing(varied, tmp_path, monkeypatch, workers):
     data, path = varied
-    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 30)
+    monkeypatch.setattr(read_files, "LINES_PER_CHUNK", 30)
     monkeypatch.setattr(build, "_SMALL_BYTES", 0)
     told = prepare(data, tmp_path / "corpus", workers=workers, invalid="drop", max_pieces=100)
     assert content(tmp_path / "corpus") == content(path)

@@ -1,7 +1,7 @@
-"""Adding sources to a corpus that is there: what it has stays as it is.
+"""Extend an existing corpus by new sources; what it has stays as it is.
 
-The new blocks are made beside the others and become part of the corpus with the manifest
-that names them, which is replaced last and at once.
+The new blocks are written next to the others. They become part of the corpus when the
+manifest that names them replaces the old one, atomically and last.
 """
 
 import os
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from unisono.atomic import TEMPORARY, sync, write_bytes, written
 from unisono.corpus.manifest import (
@@ -27,58 +26,58 @@ from unisono.corpus.manifest import (
 )
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
-from unisono.prepare.first_pass.clean_text import CleanText, gather
-from unisono.prepare.first_pass.drops import Drops
-from unisono.prepare.first_pass.filters import PairFilter
-from unisono.prepare.first_pass.held_out import HeldOut, read_held_out
+from unisono.prepare.disk_space import check_disk_space
+from unisono.prepare.first_pass.clean_text import (
+    CleanText,
+    Hashes,
+    clean_training_text,
+    read_held_out,
+)
+from unisono.prepare.first_pass.filters import Drops
 from unisono.prepare.job import PrepareJob, PrepareProgress
-from unisono.prepare.second_pass.encode_chunk import Pieces
+from unisono.prepare.second_pass.encode import TokenizerFiles
 from unisono.prepare.second_pass.vocabulary import check_train
-from unisono.prepare.second_pass.write import Encoding
-from unisono.prepare.space import check_room
+from unisono.prepare.second_pass.write import SplitWriter
 from unisono.prepare.up_to_date import CorpusComparison
 
 
-def reweight(assignment: PrepareJob, manifest: CorpusManifest) -> None:
-    """Give the blocks of a corpus the weights that the settings say now."""
-    blocks = _reweighted(assignment, manifest.splits["train"].blocks)
+def reweight(job: PrepareJob, manifest: CorpusManifest) -> None:
+    """Give the blocks of a corpus the weights of the current settings."""
+    blocks = _reweighted(job, manifest.splits["train"].blocks)
     splits = manifest.splits | {"train": size_of_split(blocks)}
     changed = msgspec.structs.replace(manifest, splits=splits)
-    write_bytes(assignment.path / MANIFEST, manifest_bytes(fingerprinted(changed)))
+    write_bytes(job.path / MANIFEST, manifest_bytes(fingerprinted(changed)))
 
 
 def add_sources(
-    assignment: PrepareJob, comparison: CorpusComparison
+    job: PrepareJob, comparison: CorpusComparison
 ) -> Generator[PrepareProgress, None, None]:
-    """Clean and encode the sources that are new, with the pieces of the corpus."""
-    path, manifest = assignment.path, comparison.manifest
+    """Run both passes over the new sources, with the vocabulary of the corpus."""
+    path, manifest = job.path, comparison.manifest
     known = [_hashes(path, block) for block in manifest.splits["train"].blocks]
-    check_room(path, comparison.added, assignment.settings)
+    check_disk_space(path, comparison.added, job.settings)
     drops = Drops()
     drops.add_all(manifest.dropped)
-    with _beside(path) as directory:
-        spool = directory / "spool"
-        spool.mkdir()
-        sets = [read_held_out(raw, assignment.normalise) for raw in assignment.held_out]
-        held_out = HeldOut((pair for held in sets for pair in held.pairs), assignment.tags)
-        judge = PairFilter(assignment, held_out, spool)
-        texts = yield from gather(assignment, comparison.added, judge, drops, known)
-        tokenizers = open_corpus(path).tokenizers()
-        encoding = Encoding(tokenizers, directory, drops)
-        tags = tuple(manifest.tags)
-        pieces = Pieces(manifest.tokenizer, path, manifest.joint, tags)
-        yield from encoding.write_train(texts, assignment, pieces)
-        added = encoding.blocks["train"]
-        check_train(size_of_split(added), encoding.unknown, manifest.learning, added=True)
-        shutil.rmtree(spool)
-        _join(assignment, manifest, directory, texts, added, drops)
+    with _scratch_directory(path) as directory:
+        scratch = directory / "clean"
+        scratch.mkdir()
+        texts = yield from clean_training_text(
+            job, comparison.added, read_held_out(job), scratch, drops, known
+        )
+        splits = SplitWriter(open_corpus(path).tokenizers(), directory, drops)
+        files = TokenizerFiles(manifest.tokenizer, path, manifest.joint, tuple(manifest.tags))
+        yield from splits.write_train(texts, job, files)
+        added = splits.blocks["train"]
+        check_train(size_of_split(added), splits.unknown, manifest.learning, added=True)
+        shutil.rmtree(scratch)
+        _publish(job, manifest, directory, texts, added, drops)
 
 
-def _hashes(path: Path, block: Block) -> NDArray[np.uint64]:
+def _hashes(path: Path, block: Block) -> Hashes:
     file = path / hashes_file(block.name)
     if not file.is_file():
         raise ConfigError(
-            f"{path} was made by a version of Unisono that could not add to a corpus",
+            f"{path} comes from a version of Unisono that could not extend a corpus",
             where="corpus.directory",
             fix="remove the directory, or choose another corpus.directory",
         )
@@ -86,8 +85,8 @@ def _hashes(path: Path, block: Block) -> NDArray[np.uint64]:
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """Yield a directory inside that of the corpus, which is on the same disk for sure."""
+def _scratch_directory(path: Path) -> Iterator[Path]:
+    """Yield a directory inside the corpus, so that it is on the same disk."""
     directory = path / f"{TEMPORARY}added-{os.getpid()}"
     directory.mkdir()
     try:
@@ -96,8 +95,8 @@ def _beside(path: Path) -> Iterator[Path]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _join(
-    assignment: PrepareJob,
+def _publish(
+    job: PrepareJob,
     manifest: CorpusManifest,
     directory: Path,
     texts: list[CleanText],
@@ -107,11 +106,11 @@ def _join(
     new = {entry.name: written(entry) for entry in sorted(directory.iterdir())}
     for name in new:
         sync(directory / name)
-        (directory / name).rename(assignment.path / name)
-    sync(assignment.path)
+        (directory / name).rename(job.path / name)
+    sync(job.path)
     files = manifest.files | new
     records = [text.record for text in texts]
-    blocks = _reweighted(assignment, [*manifest.splits["train"].blocks, *added])
+    blocks = _reweighted(job, [*manifest.splits["train"].blocks, *added])
     complete = msgspec.structs.replace(
         manifest,
         inputs=[*manifest.inputs, *records],
@@ -121,7 +120,7 @@ def _join(
         kept_overlap=_added_overlap(manifest, texts),
         files=files,
     )
-    write_bytes(assignment.path / MANIFEST, manifest_bytes(fingerprinted(complete)))
+    write_bytes(job.path / MANIFEST, manifest_bytes(fingerprinted(complete)))
 
 
 def _added_overlap(manifest: CorpusManifest, texts: list[CleanText]) -> int:
@@ -130,8 +129,8 @@ def _added_overlap(manifest: CorpusManifest, texts: list[CleanText]) -> int:
     return manifest.kept_overlap + sum(text.kept_overlap for text in texts)
 
 
-def _reweighted(assignment: PrepareJob, blocks: list[Block]) -> list[Block]:
+def _reweighted(job: PrepareJob, blocks: list[Block]) -> list[Block]:
     return [
         msgspec.structs.replace(block, weight=raw.weight)
-        for block, raw in zip(blocks, assignment.train, strict=True)
+        for block, raw in zip(blocks, job.train, strict=True)
     ]

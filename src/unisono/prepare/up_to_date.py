@@ -1,6 +1,6 @@
-"""What killed preparations left.
+"""Compare an existing corpus with the settings: use, extend or refuse it, never overwrite it.
 
-A corpus that is there already: use it, add to it or refuse, but never overwrite it.
+Also removes the files that killed preparations left behind.
 """
 
 import re
@@ -14,26 +14,24 @@ from unisono.atomic import TEMPORARY, clean, sha256_of
 from unisono.corpus.manifest import MANIFEST, CorpusManifest, Input
 from unisono.corpus.reader import check_file, differences, open_corpus
 from unisono.errors import ConfigError
-from unisono.prepare.inputs import RawPair
-from unisono.prepare.job import PrepareJob, PrepareProgress
+from unisono.prepare.job import PrepareJob, PrepareProgress, RawPair
 from unisono.prepare.second_pass.vocabulary import given_models
+
+_FIX = "remove the directory, or choose another corpus.directory"
+_BLOCK_FILE = re.compile(r"train\.\d+\.(hashes|(source|target)\.(ids|offsets))")
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what killed preparations of `path` left, and of no other corpus next to it."""
+    """Remove what killed preparations of `path` left behind, and of no other corpus."""
     leftover = re.compile(re.escape(f"{TEMPORARY}{path.name}-") + r"\d+")
     for entry in path.parent.iterdir():
         if leftover.fullmatch(entry.name):
             shutil.rmtree(entry)
 
 
-_FIX = "remove the directory, or choose another corpus.directory"
-_BLOCK_FILE = re.compile(r"train\.\d+\.(hashes|(source|target)\.(ids|offsets))")
-
-
 @dataclass(frozen=True)
 class CorpusComparison:
-    """A corpus that is what was asked for but for sources to be `added`, or their weights."""
+    """An existing corpus that fits the settings, but for sources to add or their weights."""
 
     manifest: CorpusManifest
     added: list[RawPair]
@@ -41,59 +39,59 @@ class CorpusComparison:
 
 
 def is_taken(path: Path) -> bool:
-    """Say whether something is at `path` already; an empty directory is nothing."""
+    """Say whether anything but an empty directory is at `path`."""
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
-def compare(assignment: PrepareJob) -> Generator[PrepareProgress, None, CorpusComparison]:
-    """Compare the corpus that is there with what preparing would make; say what differs."""
-    path = assignment.path
+def compare_corpus(job: PrepareJob) -> Generator[PrepareProgress, None, CorpusComparison]:
+    """Compare the existing corpus with the settings; raise an error that lists what differs."""
+    path = job.path
     if not (path / MANIFEST).is_file():
         what = f"{path} exists and is not a corpus"
         raise ConfigError(what, where="corpus.directory", fix="choose another corpus.directory")
     manifest = open_corpus(path).manifest
-    _remove_leftovers(path, manifest)
+    _remove_unlisted_blocks(path, manifest)
     found = [
         f"{d.name} was {_toml(d.then)}, now {_toml(d.now)}"
-        for d in differences(manifest, assignment.settings, assignment.languages)
+        for d in differences(manifest, job.settings, job.languages)
     ]
-    models = [sha256_of(model) for model in given_models(assignment.settings)]
+    models = [sha256_of(model) for model in given_models(job.settings)]
     if not found and models != manifest.learning.models:
         found.append("pieces_model is another file of the same name")
-    total, done = sum(raw.bytes for raw in assignment.inputs), 0
+    total, done = sum(raw.bytes for raw in job.inputs), 0
     hashes: list[tuple[str, ...]] = []
-    for raw in assignment.inputs:
+    for raw in job.inputs:
         yield PrepareProgress("comparing", done, total, "bytes")
         hashes.append(tuple(map(sha256_of, raw.files)))
         done += raw.bytes
-    found += _other_files(manifest.inputs, assignment.inputs, hashes)
-    found += _other_tags(manifest.inputs, assignment.inputs)
+    found += _changed_files(manifest.inputs, job.inputs, hashes)
+    found += _changed_tags(manifest.inputs, job.inputs)
     if found:
         raise ConfigError(
-            f"{path} holds a corpus made otherwise: {'; '.join(found)}",
+            f"{path} holds a corpus made from other text or settings: {'; '.join(found)}",
             where="corpus.directory",
             fix=_FIX,
         )
-    _check_tags_are_known(path, manifest, assignment)
+    _check_tags_are_known(path, manifest, job)
     yield from _verify(path, manifest)
     then = [block.weight for block in manifest.splits["train"].blocks]
-    now = [raw.weight for raw in assignment.train]
-    added = assignment.inputs[len(manifest.inputs) :]
+    now = [raw.weight for raw in job.train]
+    added = job.inputs[len(manifest.inputs) :]
     return CorpusComparison(manifest, added, then != now[: len(then)])
 
 
-def _check_tags_are_known(path: Path, manifest: CorpusManifest, assignment: PrepareJob) -> None:
-    for raw in assignment.train:
+def _check_tags_are_known(path: Path, manifest: CorpusManifest, job: PrepareJob) -> None:
+    for raw in job.train:
         if raw.tag and raw.tag not in manifest.tags:
             raise ConfigError(
-                f"the vocabulary of {path} has no tag {raw.tag}: its pieces are made already",
+                f"the vocabulary of {path} has no tag {raw.tag}: its pieces are fixed",
                 where=raw.where,
                 fix="prepare all the text in another corpus.directory; there "
-                f'`corpus.tags = ["{raw.tag}"]` makes room for sources to come',
+                f'`corpus.tags = ["{raw.tag}"]` reserves a piece for sources that come later',
             )
 
 
-def _other_tags(then: list[Input], now: list[RawPair]) -> Iterator[str]:
+def _changed_tags(then: list[Input], now: list[RawPair]) -> Iterator[str]:
     for before, raw in zip(then, now, strict=False):
         if before.tag != raw.tag:
             yield f"the tag of {raw.source} was {before.tag!r}, now {raw.tag!r}"
@@ -104,7 +102,7 @@ def _toml(value: Any) -> str:
 
 
 def _verify(path: Path, manifest: CorpusManifest) -> Iterator[PrepareProgress]:
-    """Read every file of the corpus, and raise a DataError for one that has changed."""
+    """Read every file of the corpus; raise a DataError if one has changed."""
     total, done = sum(file.bytes for file in manifest.files.values()), 0
     for name, file in manifest.files.items():
         yield PrepareProgress("verifying", done, total, "bytes")
@@ -112,10 +110,10 @@ def _verify(path: Path, manifest: CorpusManifest) -> Iterator[PrepareProgress]:
         done += file.bytes
 
 
-def _other_files(
+def _changed_files(
     then: list[Input], now: list[RawPair], hashes: list[tuple[str, ...]]
 ) -> Iterator[str]:
-    if counted := _other_numbers(then, now):
+    if counted := _changed_counts(then, now):
         yield counted
         return
     texts_then = [_text_of(entry) for entry in then]
@@ -123,13 +121,13 @@ def _other_files(
     if texts_then != texts_now[: len(then)] and set(texts_then) <= set(texts_now):
         more = len(now) > len(then)
         new_first = "there are new sources before the old ones; name them last"
-        yield new_first if more else "the same sources in another order"
+        yield new_first if more else "it has the same sources in another order"
         return
     for before, raw, found in zip(then, now, hashes, strict=False):
         yield from _changes(before, raw, found)
 
 
-def _other_numbers(then: list[Input], now: list[RawPair]) -> str:
+def _changed_counts(then: list[Input], now: list[RawPair]) -> str:
     for split in ("valid", "test"):
         had, has = (any(i.split == split for i in inputs) for inputs in (then, now))
         if had != has:
@@ -156,8 +154,8 @@ def _changes(before: Input, raw: RawPair, hashes: tuple[str, ...]) -> Iterator[s
             yield f"{path} {'has changed since' if path.name == file.name else other}"
 
 
-def _remove_leftovers(path: Path, manifest: CorpusManifest) -> None:
-    """Remove what a killed addition left beside the files of the corpus."""
+def _remove_unlisted_blocks(path: Path, manifest: CorpusManifest) -> None:
+    """Remove what a killed extension left next to the files of the corpus."""
     clean(path)
     for entry in path.iterdir():
         if _BLOCK_FILE.fullmatch(entry.name) and entry.name not in manifest.files:

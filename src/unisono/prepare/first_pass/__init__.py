@@ -1,1 +1,1 @@
-"""The first pass: read every text file once, filter its pairs, keep the clean text."""
+"""The first pass: read every text file once, normalise and filter, keep clean text on disk."""

@@ -1,83 +1,68 @@
-"""The first pass over the training text: which pairs are worth keeping, judged by their text.
+"""Which pairs to drop and why, judged by their text; and how many of each kind there were.
 
-A chunk is judged by itself, so that many can be at the same time. What needs the others,
-the search for duplicates, gets a hash of each pair.
+The filters look at one pair at a time, so that chunks can be filtered in parallel. Duplicates
+need all pairs and are found in clean_text.py; lengths in pieces in the second pass.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from hashlib import blake2b
-from itertools import compress
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
-from unisono.corpus.manifest import HASH_TYPE, Dropped
-from unisono.prepare.first_pass.chunks import Chunk, lines_of
-from unisono.prepare.first_pass.drops import (
-    EMPTY,
-    IDENTICAL,
-    OVERLAP,
-    WRONG_LANGUAGE,
-    WRONG_SCRIPT,
-    Drops,
-)
-from unisono.prepare.first_pass.held_out import HeldOut
+from unisono.corpus.manifest import Dropped
+from unisono.prepare.first_pass.decode import NOT_UTF8, NUL, TOO_FEW_COLUMNS, TOO_MANY_BYTES
 from unisono.prepare.first_pass.languages import LanguageFilter, ScriptFilter
 from unisono.prepare.job import PrepareJob
-from unisono.prepare.spool import SpooledText, write_spool
+from unisono.text.normalise import cut_tags
 
+EMPTY = "empty"
+IDENTICAL = "identical"
+OVERLAP = "overlap with valid/test"
+WRONG_SCRIPT = "wrong script"
+WRONG_LANGUAGE = "wrong language"
+DUPLICATE = "duplicate"
+TOO_LONG = "too long"
+LENGTH_RATIO = "length ratio"
 
-@dataclass(frozen=True)
-class FilteredChunk:
-    """What became of a chunk: the kept pairs lie on disk, with one hash for each.
+# In the order of the filters: a pair is counted under the first reason that applies.
+_ORDER = [
+    *(TOO_MANY_BYTES, NUL, NOT_UTF8, TOO_FEW_COLUMNS),
+    *(EMPTY, IDENTICAL, OVERLAP, WRONG_SCRIPT, WRONG_LANGUAGE),
+    *(DUPLICATE, TOO_LONG, LENGTH_RATIO),
+]
+EXAMPLES = 3
+CLIPPED_CHARACTERS = 200
 
-    Of them `kept_overlap` give a held-out pair away, and were wanted nevertheless.
-    """
-
-    text: SpooledText
-    hashes: NDArray[np.uint64]
-    dropped: dict[str, Dropped]
-    kept_overlap: int = 0
+# Shorter sentences ("Thank you very much.") recur by chance, so that for them only the same
+# translation is a sign of overlap.
+_DISTINCTIVE_CHARACTERS = 30
 
 
 class PairFilter:
-    """Normalise and judge chunks; the kept text goes into the directory `spool`."""
+    """Find the reason to drop each pair of a chunk."""
 
-    def __init__(self, assignment: PrepareJob, held_out: HeldOut, spool: Path) -> None:
-        settings, languages = assignment.settings, assignment.languages
+    def __init__(self, job: PrepareJob, held_out: "HeldOut") -> None:
+        settings, languages = job.settings, job.languages
         self._settings = settings
-        self._normalise = assignment.normalise
         self._held_out = held_out
-        self._spool = spool
         wanted = languages if settings.drop_wrong_script else ("", "")
         self._scripts = ScriptFilter(wanted[0]), ScriptFilter(wanted[1])
         wanted = languages if settings.drop_wrong_language else ("", "")
         self._languages = LanguageFilter(wanted[0]), LanguageFilter(wanted[1])
 
-    def __call__(self, chunk: Chunk) -> FilteredChunk:
-        """Judge the pairs of a chunk."""
-        lines = lines_of(chunk, drop_invalid=self._settings.invalid == "drop")
-        source, target = self._normalise(lines.source), self._normalise(lines.target)
+    def reasons(
+        self, source: list[str], target: list[str], invalid: Mapping[int, str]
+    ) -> list[str]:
+        """Return why to drop each pair, or "" to keep it; `invalid` lines have their reason."""
         reasons = list(map(self._reason, source, target))
-        for index, reason in lines.invalid.items():
+        for index, reason in invalid.items():
             reasons[index] = reason
-        self._judge_writing(source, target, reasons)
-        drops = Drops()
-        for reason, *pair in compress(zip(reasons, source, target, strict=True), reasons):
-            drops.add(reason, *pair)
-        kept = [not reason for reason in reasons]
-        source, target = list(compress(source, kept)), list(compress(target, kept))
-        name = f"{chunk.raw.block}.{chunk.number:06}"
-        text = write_spool(self._spool / name, source, target)
-        tag = chunk.raw.tag
-        # With another tag the same pair is another one.
-        tagged = [f"{tag} {line}" for line in source] if tag else source
-        overlap = self._overlap(source, target)
-        return FilteredChunk(text, hashes_of(tagged, target), drops.summary(), overlap)
+        for side, script in zip((source, target), self._scripts, strict=True):
+            _fill_in(reasons, WRONG_SCRIPT, script.wrong(side))
+        for side, language in zip((source, target), self._languages, strict=True):
+            undecided = (index for index, reason in enumerate(reasons) if not reason)
+            _fill_in(reasons, WRONG_LANGUAGE, language.wrong(side, undecided))
+        return reasons
 
-    def _overlap(self, source: list[str], target: list[str]) -> int:
+    def kept_overlap(self, source: list[str], target: list[str]) -> int:
+        """Count the kept pairs that overlap with a held-out set because the settings say so."""
         if self._settings.drop_overlap:
             return 0
         return sum(map(self._held_out.overlaps, source, target))
@@ -91,28 +76,69 @@ class PairFilter:
             return OVERLAP
         return ""
 
-    def _judge_writing(self, source: list[str], target: list[str], reasons: list[str]) -> None:
-        for side, script in zip((source, target), self._scripts, strict=True):
-            _fill_in(reasons, WRONG_SCRIPT, script.wrong(side))
-        for side, language in zip((source, target), self._languages, strict=True):
-            undecided = (index for index, reason in enumerate(reasons) if not reason)
-            _fill_in(reasons, WRONG_LANGUAGE, language.wrong(side, undecided))
-
 
 def _fill_in(reasons: list[str], reason: str, indices: Iterable[int]) -> None:
     for index in indices:
         reasons[index] = reasons[index] or reason
 
 
-def hashes_of(source: list[str], target: list[str]) -> NDArray[np.uint64]:
-    """Return eight bytes for each pair.
+class HeldOut:
+    """The sentences of the validation and the test set, which training must not see.
 
-    Two of ten million different pairs share theirs with a probability of 3 in a million;
-    then one of them is lost.
+    Tags at the start of a sentence make no difference.
     """
-    return np.frombuffer(b"".join(_digests(source, target)), HASH_TYPE)
+
+    def __init__(self, pairs: Iterable[tuple[str, str]], tags: Iterable[str] = ()) -> None:
+        self._tags = dict.fromkeys(tags, 0)
+        self._pairs = {(self._text(source), target) for source, target in pairs}
+        self._sources = {s for s, _ in self._pairs if len(s) >= _DISTINCTIVE_CHARACTERS}
+        self._targets = {t for _, t in self._pairs if len(t) >= _DISTINCTIVE_CHARACTERS}
+
+    def overlaps(self, source: str, target: str) -> bool:
+        """Say whether a training pair reveals a held-out pair."""
+        source = self._text(source)
+        if source in self._sources or target in self._targets:
+            return True
+        return (source, target) in self._pairs
+
+    def _text(self, source: str) -> str:
+        return cut_tags(source, self._tags)[1] if self._tags else source
 
 
-def _digests(source: list[str], target: list[str]) -> Iterator[bytes]:
-    for pair in zip(source, target, strict=True):
-        yield blake2b("\n".join(pair).encode(), digest_size=8).digest()
+class Drops:
+    """Count the dropped pairs by reason, and keep the first examples of each."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._examples: dict[str, list[tuple[str, str]]] = {}
+
+    def add(self, reason: str, source: str, target: str) -> None:
+        """Count one pair."""
+        self._counts[reason] = self._counts.get(reason, 0) + 1
+        examples = self._examples.setdefault(reason, [])
+        if len(examples) < EXAMPLES:
+            examples.append(clipped(source, target))
+
+    def add_all(self, dropped: Mapping[str, Dropped]) -> None:
+        """Add what another process or stage has counted, after everything so far."""
+        for reason, more in dropped.items():
+            self._counts[reason] = self._counts.get(reason, 0) + more.count
+            known = self._examples.get(reason, [])
+            self._examples[reason] = [*known, *more.examples][:EXAMPLES]
+
+    def summary(self) -> dict[str, Dropped]:
+        """Return count and examples by reason, always in the same order."""
+        return {
+            reason: Dropped(count=count, examples=self._examples[reason])
+            for reason, count in sorted(self._counts.items(), key=_place)
+        }
+
+
+def clipped(source: str, target: str) -> tuple[str, str]:
+    """Return a pair as an example shows it."""
+    return source[:CLIPPED_CHARACTERS], target[:CLIPPED_CHARACTERS]
+
+
+def _place(count: tuple[str, int]) -> tuple[int, str]:
+    reason = count[0]
+    return (_ORDER.index(reason) if reason in _ORDER else len(_ORDER)), reason

@@ -1,7 +1,6 @@
-"""Learning pieces from a bounded sample: every n-th pair of all sources, so that each source
-has its share.
+"""Learn the vocabulary of pieces from a sample of the clean text, or load a given model.
 
-Where the pieces of a corpus come from: given as model files, or learnt from its text.
+The sample is bounded: every n-th pair of all sources, so that each source has its share.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -17,107 +16,25 @@ from unisono.atomic import sha256_of
 from unisono.config.settings import CorpusSettings
 from unisono.corpus.manifest import Learning, SplitSize
 from unisono.errors import DataError
-from unisono.prepare.first_pass.clean_text import CleanText
-from unisono.prepare.first_pass.held_out import HeldOutSet
+from unisono.prepare.first_pass.clean_text import CleanChunk, CleanText, HeldOutSet
 from unisono.prepare.job import PrepareJob, PrepareProgress
-from unisono.prepare.second_pass.encode_chunk import UNKNOWN_SHOWN, LineEncoder, Portion
+from unisono.prepare.second_pass.encode import UNKNOWN_SHOWN, LineEncoder
 from unisono.process_pool import working
 from unisono.text.load import load_tokenizer
 from unisono.text.sentence_pieces import SentencePieces, learn_pieces
 from unisono.text.tokenizer import UNKNOWN_ID, Tokenizers
 
-
-@dataclass(frozen=True)
-class TextSample:
-    """Lines to learn from, in files of their own: one for each model to be learnt."""
-
-    paths: tuple[Path, ...]
-    lines: int
-
-
-class SampleWriter:
-    """Collect the sample from portions in order. Both sides go into one file if they are
-    to share their pieces.
-    """
-
-    def __init__(self, settings: CorpusSettings, pairs: int, directory: Path) -> None:
-        self._every = max(1, -(-2 * pairs // settings.learning_lines))
-        sides = ["both"] if settings.joint else ["source", "target"]
-        self._paths = tuple(directory / f"sample.{side}" for side in sides)
-        self._seen = self._lines = 0
-
-    def write(self, portions: Iterable[Portion]) -> Iterator[int]:
-        """Write the sample; yield how many pairs have been seen."""
-        files = [path.open("wb") for path in self._paths]
-        try:
-            for portion in portions:
-                self._write(portion, files)
-                yield self._seen
-        finally:
-            for file in files:
-                file.close()
-
-    def sample(self) -> TextSample:
-        """Return what has been written."""
-        return TextSample(self._paths, self._lines)
-
-    def _write(self, portion: Portion, files: Sequence[BinaryIO]) -> None:
-        wanted = np.flatnonzero(portion.wanted)
-        places = np.arange(self._seen, self._seen + len(wanted))
-        chosen = np.zeros(len(portion.wanted), np.bool_)
-        chosen[wanted[places % self._every == 0]] = True
-        self._seen += len(wanted)
-        if not chosen.any():
-            return
-        source, target = (list(compress(side, chosen)) for side in portion.text.read())
-        self._lines += 2 * len(source)
-        if len(files) == 1:
-            pairs = zip(source, target, strict=True)
-            files[0].write("".join(f"{s}\n{t}\n" for s, t in pairs).encode("utf-8"))
-            return
-        for file, side in zip(files, (source, target), strict=True):
-            file.write("".join(f"{line}\n" for line in side).encode("utf-8"))
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """The file of a sample to learn one model from, and the tags it is to have besides."""
-
-    path: Path
-    tags: tuple[str, ...] = ()
-
-
-class Learner:
-    """Learn one model of pieces from each file of a sample."""
-
-    def __init__(self, settings: CorpusSettings) -> None:
-        self._settings = settings
-
-    def __call__(self, lesson: Lesson) -> bytes:
-        """Return the model learnt from the lines of a file."""
-        with lesson.path.open("rb") as file:
-            pieces = learn_pieces(
-                (line[:-1].decode("utf-8") for line in file),
-                size=self._settings.vocabulary,
-                character_coverage=self._settings.character_coverage,
-                pieces=self._settings.pieces,
-                byte_fallback=self._settings.byte_fallback,
-                tags=lesson.tags,
-            )
-        return pieces.model
-
-
-# Pieces learnt from the same text lack a character here and there, if told to; more than
-# that is a mistake, and pieces made for other text should not lack more than a few.
+# A vocabulary learnt from the same text lacks a few characters if character_coverage says so;
+# a higher share is a mistake. One made for other text should lack hardly any.
 _MOST_UNKNOWN_LEARNT = 0.05
 _MOST_UNKNOWN_GIVEN = 0.01
-_MOST_UNKNOWN_HELD_OUT = 0.1  # of a few sentences, by given pieces
-_SECONDS_PER_LOOK = 0.5
+_MOST_UNKNOWN_HELD_OUT = 0.1  # the share in a few sentences, with a given model
+_SECONDS_PER_PROGRESS = 0.5
 
-# Where pieces that do not fit come from, and what to do then.
+# Where to look if the pieces do not fit the text, and what to do.
 _GIVEN = (
     "corpus.pieces_model",
-    "name a model learnt from such text, or none: then one is learnt here",
+    "name a model learnt from such text, or none to let Unisono learn one",
 )
 _LEARNT = (
     "corpus.character_coverage",
@@ -129,8 +46,79 @@ _ADDED = (
 )
 
 
+@dataclass(frozen=True)
+class TextSample:
+    """The lines to learn from, in one file for each model."""
+
+    paths: tuple[Path, ...]
+    lines: int
+
+
+class SampleWriter:
+    """Write the sample, chunk by chunk; both sides into one file if they share their pieces."""
+
+    def __init__(self, settings: CorpusSettings, pairs: int, directory: Path) -> None:
+        self._every = max(1, -(-2 * pairs // settings.learning_lines))
+        sides = ["both"] if settings.joint else ["source", "target"]
+        self._paths = tuple(directory / f"sample.{side}" for side in sides)
+        self._seen = self._lines = 0
+
+    def write(self, chunks: Iterable[CleanChunk]) -> Iterator[int]:
+        """Write the sample; yield how many pairs have been seen."""
+        files = [path.open("wb") for path in self._paths]
+        try:
+            for chunk in chunks:
+                self._write(chunk, files)
+                yield self._seen
+        finally:
+            for file in files:
+                file.close()
+
+    def sample(self) -> TextSample:
+        """Return the files and how many lines they hold."""
+        return TextSample(self._paths, self._lines)
+
+    def _write(self, chunk: CleanChunk, files: Sequence[BinaryIO]) -> None:
+        kept = np.flatnonzero(chunk.keep)
+        places = np.arange(self._seen, self._seen + len(kept))
+        chosen = np.zeros(len(chunk.keep), np.bool_)
+        chosen[kept[places % self._every == 0]] = True
+        self._seen += len(kept)
+        if not chosen.any():
+            return
+        source, target = (list(compress(side, chosen)) for side in chunk.read())
+        self._lines += 2 * len(source)
+        if len(files) == 1:
+            pairs = zip(source, target, strict=True)
+            files[0].write("".join(f"{s}\n{t}\n" for s, t in pairs).encode("utf-8"))
+            return
+        for file, side in zip(files, (source, target), strict=True):
+            file.write("".join(f"{line}\n" for line in side).encode("utf-8"))
+
+
+class VocabularyLearner:
+    """Learn a model of pieces from a file of the sample and the tags it must contain."""
+
+    def __init__(self, settings: CorpusSettings) -> None:
+        self._settings = settings
+
+    def __call__(self, file_and_tags: tuple[Path, tuple[str, ...]]) -> bytes:
+        """Return the model as the bytes of its file."""
+        path, tags = file_and_tags
+        with path.open("rb") as file:
+            pieces = learn_pieces(
+                (line[:-1].decode("utf-8") for line in file),
+                size=self._settings.vocabulary,
+                character_coverage=self._settings.character_coverage,
+                pieces=self._settings.pieces,
+                byte_fallback=self._settings.byte_fallback,
+                tags=tags,
+            )
+        return pieces.model
+
+
 def given_models(settings: CorpusSettings) -> list[Path]:
-    """Return the files of the pieces that are given: none, one for both sides, or two."""
+    """Return the model files that the settings name: none, one for both sides, or two."""
     return [
         Path(name) for name in (settings.pieces_model, settings.target_pieces_model) if name
     ]
@@ -139,7 +127,7 @@ def given_models(settings: CorpusSettings) -> list[Path]:
 def load_given(
     settings: CorpusSettings, tags: Sequence[str] = ()
 ) -> tuple[Tokenizers, Learning] | None:
-    """Load the pieces that are given, if any; the source's must have `tags`."""
+    """Load the models that the settings name, if any; the source's must have `tags`."""
     models = given_models(settings)
     if not models:
         return None
@@ -158,23 +146,23 @@ def load_given(
     return Tokenizers(tokenizers[0], tokenizers[-1]), learning
 
 
-def learn(
-    texts: list[CleanText], assignment: PrepareJob, directory: Path
+def learn_vocabulary(
+    texts: list[CleanText], job: PrepareJob, directory: Path
 ) -> Generator[PrepareProgress, None, tuple[Tokenizers, Learning]]:
-    """Learn pieces from a sample of the clean text, which lies in `directory` meanwhile."""
-    settings, pairs = assignment.settings, sum(text.pairs for text in texts)
+    """Learn pieces from a sample of the clean text; the sample is written to `directory`."""
+    settings, pairs = job.settings, sum(text.pairs for text in texts)
     writer = SampleWriter(settings, pairs, directory)
-    for seen in writer.write(portion for text in texts for portion in text.portions):
+    for seen in writer.write(chunk for text in texts for chunk in text.chunks):
         yield PrepareProgress("reading a sample", seen, pairs)
     sample, models = writer.sample(), []
-    # A process of its own, whose memory is gone with it.
-    with working(Learner(settings), min(assignment.workers, 1)) as workforce:
-        for path, tags in zip(sample.paths, (assignment.tags, ()), strict=False):
+    # In a process of its own, so that its memory is freed when it ends.
+    with working(VocabularyLearner(settings), min(job.workers, 1)) as worker:
+        for path, tags in zip(sample.paths, (job.tags, ()), strict=False):
             yield PrepareProgress("learning pieces", 0, 0)
-            future = workforce.begin(Lesson(path, tags))
-            while wait([future], _SECONDS_PER_LOOK).not_done:
+            future = worker.begin((path, tags))
+            while wait([future], _SECONDS_PER_PROGRESS).not_done:
                 yield PrepareProgress("learning pieces", 0, 0)
-            models.append(SentencePieces(workforce.finish(future), tags=tags))
+            models.append(SentencePieces(worker.finish(future), tags=tags))
             path.unlink()
     yield PrepareProgress("learning pieces", 1, 1)
     learning = Learning(algorithm=settings.pieces, lines=sample.lines)
@@ -182,7 +170,7 @@ def learn(
 
 
 def check_held_out(tokenizers: Tokenizers, held_out: list[HeldOutSet]) -> None:
-    """Raise an error if given pieces are clearly made for other text, before all is read."""
+    """Raise an error if a given model is clearly made for other text, before the first pass."""
     for number, (side, tokenizer) in enumerate(
         (("source", tokenizers.source), ("target", tokenizers.target))
     ):
@@ -202,9 +190,9 @@ def check_train(
     *,
     added: bool = False,
 ) -> None:
-    """Raise an error if too much of the training text is unknown to its pieces.
+    """Raise an error if too much of the training text is unknown to the vocabulary.
 
-    Text that is `added` to a corpus has to do with the pieces that are there.
+    Text `added` to a corpus uses the vocabulary that the corpus has.
     """
     given = learning.algorithm == "given"
     limit = _MOST_UNKNOWN_GIVEN if given else _MOST_UNKNOWN_LEARNT

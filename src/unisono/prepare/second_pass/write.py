@@ -1,24 +1,19 @@
-"""Writing blocks of ids into the directory of a corpus."""
+"""Write the encoded splits of a corpus: blocks of ids, and the original held-out text."""
 
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unisono.corpus.manifest import Block
 from unisono.corpus.writer import BlockWriter, write_texts
-from unisono.prepare.first_pass.clean_text import CleanText
-from unisono.prepare.first_pass.drops import Drops
-from unisono.prepare.first_pass.held_out import HeldOutSet
+from unisono.prepare.first_pass.clean_text import CleanChunk, CleanText, Hashes, HeldOutSet
+from unisono.prepare.first_pass.filters import Drops
 from unisono.prepare.job import PrepareJob, PrepareProgress
-from unisono.prepare.second_pass.encode_chunk import (
+from unisono.prepare.second_pass.encode import (
     FIRST_PAIRS,
     ChunkEncoder,
     EncodedPairs,
-    Pieces,
-    Portion,
+    TokenizerFiles,
     text_bytes,
 )
 from unisono.process_pool import working
@@ -26,8 +21,8 @@ from unisono.text.normalise import encode_source
 from unisono.text.tokenizer import Tokenizers
 
 
-class Encoding:
-    """Write blocks of ids into `directory`."""
+class SplitWriter:
+    """Encode splits and write them into `directory`."""
 
     def __init__(self, tokenizers: Tokenizers, directory: Path, drops: Drops) -> None:
         self.blocks: dict[str, list[Block]] = {}
@@ -38,7 +33,7 @@ class Encoding:
         self._drops = drops
 
     def write_held_out(self, held_out: HeldOutSet) -> None:
-        """Encode a held-out set as it is, whatever its lengths, and keep its original text."""
+        """Write a held-out set, whatever the lengths of its pairs, and its original text."""
         source, target = map(list, zip(*held_out.pairs, strict=True))
         with self._new_block(held_out.raw.block) as block:
             block.append(
@@ -51,23 +46,20 @@ class Encoding:
         write_texts(self._directory, split, *map(list, zip(*held_out.original, strict=True)))
 
     def write_train(
-        self, texts: list[CleanText], assignment: PrepareJob, pieces: Pieces
+        self, texts: list[CleanText], job: PrepareJob, files: TokenizerFiles
     ) -> Iterator[PrepareProgress]:
-        """Encode the training text, one block for each source."""
+        """Encode the training text in parallel; write one block for each source."""
         total, done = sum(text.pairs for text in texts), 0
         blocks = self.blocks.setdefault("train", [])
-        with working(
-            ChunkEncoder(assignment.settings, pieces), assignment.workers
-        ) as workforce:
+        with working(ChunkEncoder(job.settings, files), job.workers) as workers:
             for text in texts:
                 yield PrepareProgress("encoding", done, total)
                 with self._new_block(text.raw.block, hashed=True) as block:
-                    parts = zip(text.portions, text.hashes, strict=True)
-                    for packed, part in zip(
-                        workforce.results(text.portions), parts, strict=True
-                    ):
-                        self._append(block, packed, *part)
-                        done += len(packed.kept)
+                    encoded = workers.results(text.chunks)
+                    parts = zip(encoded, text.chunks, text.hashes, strict=True)
+                    for pairs, chunk, hashes in parts:
+                        self._append(block, pairs, chunk, hashes)
+                        done += len(pairs.kept)
                         yield PrepareProgress("encoding", done, total)
                 blocks.append(
                     block.record(
@@ -79,18 +71,14 @@ class Encoding:
         yield PrepareProgress("encoding", total, total)
 
     def _append(
-        self,
-        block: BlockWriter,
-        packed: EncodedPairs,
-        portion: Portion,
-        hashes: NDArray[np.uint64],
+        self, block: BlockWriter, pairs: EncodedPairs, chunk: CleanChunk, hashes: Hashes
     ) -> None:
-        kept = hashes[portion.wanted][packed.kept]
-        block.append_packed(packed.source, packed.target, kept, text_bytes=packed.text_bytes)
-        portion.text.path.unlink()  # to make room
-        self._drops.add_all(packed.dropped)
-        self.first_pairs = [*self.first_pairs, *packed.first_pairs][:FIRST_PAIRS]
-        for side, characters in zip(self.unknown, packed.unknown, strict=True):
+        kept = hashes[chunk.keep][pairs.kept]
+        block.append_packed(pairs.source, pairs.target, kept, text_bytes=pairs.text_bytes)
+        chunk.path.unlink()  # to free disk space
+        self._drops.add_all(pairs.dropped)
+        self.first_pairs = [*self.first_pairs, *pairs.first_pairs][:FIRST_PAIRS]
+        for side, characters in zip(self.unknown, pairs.unknown, strict=True):
             side.update(dict.fromkeys(characters))
 
     def _new_block(self, name: str, *, hashed: bool = False) -> BlockWriter:

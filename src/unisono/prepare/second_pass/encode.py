@@ -1,11 +1,7 @@
-"""Encoding lines as bytes of ids, word by word from memory where that gives the same.
+"""Encode clean text as ids, and drop the pairs that are too long or too uneven in pieces.
 
-Most words of a text have been seen before. Looking up their ids is several times faster
-than cutting every line into pieces again.
-
-Which pairs are too long or too lopsided, counted in pieces.
-
-The second pass: clean text → ids, without what is too long or too lopsided in pieces.
+Most words of a text have occurred before. Where a line is encoded word by word anyway, a
+cache of words is several times faster than the tokenizer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,38 +16,38 @@ from numpy.typing import NDArray
 from unisono.config.settings import CorpusSettings
 from unisono.corpus.manifest import Dropped, id_type
 from unisono.corpus.writer import Packed, pack_ids
-from unisono.prepare.first_pass.drops import LENGTH_RATIO, TOO_LONG, Drops, clipped
-from unisono.prepare.spool import SpooledText
+from unisono.prepare.first_pass.clean_text import CleanChunk
+from unisono.prepare.first_pass.filters import LENGTH_RATIO, TOO_LONG, Drops, clipped
 from unisono.text.load import load_tokenizers
 from unisono.text.normalise import cut_all
 from unisono.text.tokenizer import UNKNOWN_ID, Tokenizer
 
-_REMEMBERED_WORDS = 300_000
+_CACHED_WORDS = 300_000
 
 
 class LineEncoder:
-    """Encodes lines with a tokenizer into the bytes of their ids."""
+    """Encode lines with a tokenizer into the bytes of their ids."""
 
-    def __init__(self, tokenizer: Tokenizer, remembered_words: int = _REMEMBERED_WORDS) -> None:
+    def __init__(self, tokenizer: Tokenizer, cached_words: int = _CACHED_WORDS) -> None:
         self._tokenizer = tokenizer
         self._type = id_type(tokenizer.size)
-        self._memory: dict[str, bytes] = {}
-        self._remembered_words = remembered_words
+        self._cache: dict[str, bytes] = {}
+        self._cached_words = cached_words
         self._known: dict[str, bool] = {" ": True}
         self.bytes_per_id = self._type.itemsize
 
     def encode(self, lines: Sequence[str]) -> list[bytes]:
         """Return the ids of each line, in the type of the corpus."""
         if not self._tokenizer.encodes_words_alone:
-            return self._encode_anew(lines)
+            return self._tokenize(lines)
         words = [line.split(" ") for line in lines]
-        ids_of = self._remember(words).__getitem__
+        ids_of = self._fill_cache(words).__getitem__
         return [b"".join(map(ids_of, line)) for line in words]
 
     def encode_source(self, lines: Sequence[str], tag: str = "") -> list[bytes]:
-        """Return the ids of source lines, the tags they begin with as one piece each.
+        """Return the ids of source lines; each tag they begin with is one piece.
 
-        With a `tag` it comes before them.
+        If a `tag` is given, it comes first.
         """
         known = self._tokenizer.tags
         if not known:
@@ -68,32 +64,32 @@ class LineEncoder:
         return np.frombuffer(data, self._type)
 
     def knows(self, character: str) -> bool:
-        """Say whether the pieces can spell `character`."""
+        """Say whether the vocabulary covers `character`."""
         known = self._known.get(character)
         if known is None:
             known = UNKNOWN_ID not in self._tokenizer.encode([character])[0]
             self._known[character] = known
         return known
 
-    def _remember(self, words: list[list[str]]) -> dict[str, bytes]:
-        """Return a memory that holds all of `words`; when it grows too large, it is emptied."""
-        # All new words at once: the tokenizer takes long to begin.
-        new = set().union(*words) - self._memory.keys()
-        if len(self._memory) + len(new) > self._remembered_words:
-            self._memory.clear()
+    def _fill_cache(self, words: list[list[str]]) -> dict[str, bytes]:
+        """Return the cache with all of `words` in it; clear it if it would grow too large."""
+        # All new words in one call: each call of the tokenizer is expensive.
+        new = set().union(*words) - self._cache.keys()
+        if len(self._cache) + len(new) > self._cached_words:
+            self._cache.clear()
             new = set().union(*words)
         listed = list(new)
-        self._memory.update(zip(listed, self._encode_anew(listed), strict=True))
-        return self._memory
+        self._cache.update(zip(listed, self._tokenize(listed), strict=True))
+        return self._cache
 
-    def _encode_anew(self, lines: Sequence[str]) -> list[bytes]:
+    def _tokenize(self, lines: Sequence[str]) -> list[bytes]:
         packed = pack_ids(self._tokenizer.encode(lines), self._tokenizer.size)
         ends = np.cumsum(packed.lengths * self.bytes_per_id).tolist()
         return [packed.ids[start:end] for start, end in pairwise([0, *ends])]
 
 
 class LengthFilter:
-    """Judge pairs by the number of their pieces."""
+    """Find the pairs with too many pieces, or with far more on one side than on the other."""
 
     def __init__(self, settings: CorpusSettings) -> None:
         self._max_pieces = settings.max_pieces
@@ -109,7 +105,7 @@ class LengthFilter:
     def kept(
         self, source_pieces: NDArray[np.int64], target_pieces: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Say of each pair whether it is kept: `reason` for many at once."""
+        """Say for each pair whether to keep it: `reason` for many at once."""
         longer = np.maximum(source_pieces, target_pieces)
         shorter = np.minimum(source_pieces, target_pieces)
         kept: NDArray[np.bool_] = longer <= self._max_pieces
@@ -121,20 +117,8 @@ UNKNOWN_SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Portion:
-    """A chunk to be encoded, without the pairs that are not `wanted`.
-
-    The `tag`, if there is one, goes in front of every source line.
-    """
-
-    text: SpooledText
-    wanted: NDArray[np.bool_]
-    tag: str = ""
-
-
-@dataclass(frozen=True)
 class EncodedPairs:
-    """What became of a portion. `kept` has one entry for each wanted pair.
+    """A chunk as ids. `kept` has one entry for each pair that was to be encoded.
 
     `unknown` are characters of both sides that have no piece, `first_pairs` the text of the
     first few pairs.
@@ -150,8 +134,8 @@ class EncodedPairs:
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """Where the tokenizers of a corpus lie."""
+class TokenizerFiles:
+    """The directory with the tokenizers of a corpus, and what a worker needs to load them."""
 
     kind: str
     directory: Path
@@ -160,18 +144,18 @@ class Pieces:
 
 
 class ChunkEncoder:
-    """Encode portions; the tokenizers are loaded when the first comes."""
+    """Encode chunks; each worker loads the tokenizers at its first chunk."""
 
-    def __init__(self, settings: CorpusSettings, pieces: Pieces) -> None:
+    def __init__(self, settings: CorpusSettings, tokenizers: TokenizerFiles) -> None:
         self._limits = LengthFilter(settings)
-        self._pieces = pieces
+        self._tokenizers = tokenizers
         self._encoders: tuple[LineEncoder, ...] = ()
 
-    def __call__(self, portion: Portion) -> EncodedPairs:
-        """Encode the wanted pairs and pack those whose lengths are right."""
+    def __call__(self, chunk: CleanChunk) -> EncodedPairs:
+        """Encode the pairs to keep, and pack those whose lengths are within the limits."""
         encoders = self._encoders = self._encoders or self._load()
-        sides = [list(compress(side, portion.wanted)) for side in portion.text.read()]
-        ids = [encoders[0].encode_source(sides[0], portion.tag), encoders[1].encode(sides[1])]
+        sides = [list(compress(side, chunk.keep)) for side in chunk.read()]
+        ids = [encoders[0].encode_source(sides[0], chunk.tag), encoders[1].encode(sides[1])]
         lengths = [
             np.fromiter(map(len, side), np.int64, len(side)) // encoder.bytes_per_id
             for encoder, side in zip(encoders, ids, strict=True)
@@ -197,22 +181,20 @@ class ChunkEncoder:
             text_bytes(chain(*texts)),
             (unknown[0], unknown[1]),
             [
-                clipped(f"{portion.tag} {source}".strip(), target)
+                clipped(f"{chunk.tag} {source}".strip(), target)
                 for source, target in zip(*(text[:FIRST_PAIRS] for text in texts), strict=True)
             ],
         )
 
     def _load(self) -> tuple[LineEncoder, LineEncoder]:
-        pieces = self._pieces
-        both = load_tokenizers(
-            pieces.kind, pieces.directory, joint=pieces.joint, tags=pieces.tags
-        )
+        files = self._tokenizers
+        both = load_tokenizers(files.kind, files.directory, joint=files.joint, tags=files.tags)
         source = LineEncoder(both.source)
         return source, source if both.joint else LineEncoder(both.target)
 
 
 def text_bytes(lines: Iterable[str]) -> int:
-    """Count the bytes of all lines with their line feeds."""
+    """Count the bytes of all lines, line feeds included."""
     return len("".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 

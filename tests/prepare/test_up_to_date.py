@@ -243,7 +243,7 @@ def test_stopped_in_the_middle_of_adding_the_corpus_is_as_it_was(home):
 def test_what_a_killed_addition_left_is_removed(home):
     path, data = home
     before = content(path / "corpus")
-    (path / "corpus" / ".tmp-added-77" / "spool").mkdir(parents=True)
+    (path / "corpus" / ".tmp-added-77" / "clean").mkdir(parents=True)
     for name in ("train.2.source.ids", "train.2.hashes", "notes.txt"):
         (path / "corpus" / name).write_text("left")
     assert open_corpus(path / "corpus", verify=True)
@@ -285,5 +285,5 @@ def test_a_corpus_without_hashes_cannot_be_added_to(home):
         hashes.unlink()
     file.write_bytes(manifest_bytes(fingerprinted(replaced(manifest, files=files))))
     assert prepare(data, path / "corpus")[-1].stage == "up to date"
-    with pytest.raises(ConfigError, match="could not add to a corpus"):
+    with pytest.raises(ConfigError, match="could not extend a corpus"):
         prepare(replaced(data, train=[*data.train, third(path)]), path / "corpus")
