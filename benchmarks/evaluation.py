@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.config.load import resolve
 from unisono.config.settings import Settings

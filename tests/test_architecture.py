@@ -13,7 +13,14 @@ SOURCE = Path(__file__).parent.parent / "src" / "unisono"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 FOUNDATION = {"errors", "units", "jsonl", "atomic", "lock", "stopwatch", "process_pool"}
-FOUNDATION |= {"__init__", "exit_codes", "thread_lanes", "printable", "source_address"}
+FOUNDATION |= {
+    "__init__",
+    "exit_codes",
+    "thread_lanes",
+    "printable",
+    "source_address",
+    "clock_skew",
+}
 FORMATS = {"text", "corpus", "datasets", "records", "schedules", "cost_model"}
 PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", "monitor"}
 PARTS |= {"heartbeat"}
@@ -33,6 +40,7 @@ MAY_IMPORT = {
     "thread_lanes": set(),
     "printable": set(),
     "source_address": set(),
+    "clock_skew": set(),
     "__init__": set(),
     "__main__": {"cli"},
     "text": FOUNDATION,

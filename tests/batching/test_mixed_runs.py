@@ -14,7 +14,7 @@ from train.test_world_size import assert_same
 from unisono.batching.bpe_dropout.dropout import bpe_dropout_for
 from unisono.batching.stream import Stream
 from unisono.bundle.reader import open_bundle
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.comm.strategies.build import STRATEGIES
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError

@@ -8,7 +8,7 @@ import pytest
 from support.tiny import tiny_settings
 from train.test_resume import link_corpus
 from unisono.check.auto_strategy import Choice, _with, choose, chosen, settle
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.cost_model.exchange import ring_bytes
 from unisono.cost_model.forecast import forecast

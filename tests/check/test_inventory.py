@@ -4,7 +4,7 @@ import psutil
 
 from support.tiny import tiny_settings
 from unisono.check.inventory import describe_process, nominal_mbit
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.monitor import counters as control_group
 
 

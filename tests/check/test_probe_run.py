@@ -15,8 +15,8 @@ from support.tiny import tiny_settings
 from unisono.check.overhead_probe import SPARE_SECONDS
 from unisono.check.probe_run import LATE_SECONDS, probe, run_probe
 from unisono.check.probe_updates import NoExchange, ProbeUpdates, longest
+from unisono.comm.group import Solo
 from unisono.comm.protocol import World
-from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.cost_model.exchange import narrowed
 from unisono.errors import ConfigError, UnisonoError

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from support.tiny import tiny_corpus, tiny_settings
 from unisono.bundle.reader import open_bundle
 from unisono.cli import unisono
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.errors import ConfigError, DataError
 from unisono.train.job import run_with
 

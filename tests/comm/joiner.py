@@ -35,7 +35,7 @@ def main():
             30,
             start_seconds=float(os.environ.get("START", "30")),
             interface=os.environ.get("INTERFACE", ""),
-            tell=lambda text: print(text, file=sys.stderr, flush=True),
+            notify=lambda text: print(text, file=sys.stderr, flush=True),
         )
     except UnisonoError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """Processes of several machines find each other, over the network that joins them."""
 
 import pytest
-from joining import ends_of, start_on, variables
+from join_processes import ends_of, start_on, variables
 
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
@@ -113,10 +113,10 @@ def test_who_waits_says_for_whom_and_what_to_check(lab):
     )
     assert [end.exit_code for end in ends] == [4] * 4
     said = [end.said for end in ends]
-    assert "no other machine has called yet" in said[0]
+    assert "no other machine has connected yet" in said[0]
     assert "process 1 on node1 waits for process 0 at 10.88.0.1 port 29501" in said[1]
-    assert "nobody listens there yet" in said[1]
-    assert "the name node9 is not known here" in said[2]
+    assert "nothing listens yet" in said[1]
+    assert "this machine cannot resolve the name node9" in said[2]
     assert "10.88.0.9 port 29500" in said[3]
     assert "firewall" in said[3] or "No route to host" in said[3]
     for text in said:

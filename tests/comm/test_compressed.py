@@ -18,8 +18,8 @@ from support.exchanges import (
     loss_of,
     new_model,
 )
+from unisono.comm.group import Solo
 from unisono.comm.protocol import StrategyTensors
-from unisono.comm.solo import Solo
 from unisono.comm.strategies.compressed import Compressed, PackedSum, trained_weights
 from unisono.comm.strategies.ddp import DdpReplica, already
 from unisono.comm.strategies.packed_gather import sum_gathered

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from support.exchanges import SMALL_BUCKETS, batch_of, exact_gradients, loss_of, new_model
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.comm.strategies.diloco import Diloco, usual_rate
 from unisono.comm.strategies.strategy_state import collect, deal
 from unisono.errors import ConfigError

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from unisono.comm.group import Solo
 from unisono.comm.protocol import World
-from unisono.comm.solo import Solo
 from unisono.comm.strategies.all_reduce import SummedReplica
 from unisono.comm.strategies.threaded_replica import ThreadedReplica, replica_alone, twin_of
 from unisono.models.dropout import Dropout, start_numbers

@@ -5,18 +5,18 @@ import socket
 import pytest
 
 from unisono.comm.bootstrap.network import (
-    LOOPBACK,
+    LOOPBACK_NETWORK,
     Network,
-    asked_network,
+    backend_variables,
     interfaces,
     is_loopback,
+    is_written_as_loopback,
     network_by_name,
     network_of,
     own_addresses,
+    requested_network,
     resolve,
-    says_loopback,
     source_address,
-    variables_for,
 )
 from unisono.errors import ConfigError
 
@@ -24,7 +24,7 @@ from unisono.errors import ConfigError
 def test_every_machine_has_loopback_and_it_is_no_address_for_others():
     assert "127.0.0.1" in interfaces()["lo"]
     assert not any(is_loopback(address) for address in own_addresses())
-    assert network_of("127.0.1.1") == LOOPBACK
+    assert network_of("127.0.1.1") == LOOPBACK_NETWORK
 
 
 def test_the_way_to_oneself_starts_at_the_address_that_others_use():
@@ -40,23 +40,23 @@ def test_names_that_nobody_knows_have_no_address():
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
 def test_loopback_that_is_written_is_meant(name):
-    assert says_loopback(name)
-    assert network_by_name(name) == LOOPBACK
-    assert not says_loopback(socket.gethostname())
+    assert is_written_as_loopback(name)
+    assert network_by_name(name) == LOOPBACK_NETWORK
+    assert not is_written_as_loopback(socket.gethostname())
 
 
 def test_a_variable_counts_for_more_than_the_setting_and_both_for_more_than_the_route():
     lo = Network("lo", "127.0.0.1")
-    assert asked_network("", {}) is None
-    assert asked_network("lo", {}) == lo
-    assert asked_network("no-such", {"GLOO_SOCKET_IFNAME": "lo"}) == lo
-    assert asked_network("", {"NCCL_SOCKET_IFNAME": "lo"}) == lo
+    assert requested_network("", {}) is None
+    assert requested_network("lo", {}) == lo
+    assert requested_network("no-such", {"GLOO_SOCKET_IFNAME": "lo"}) == lo
+    assert requested_network("", {"NCCL_SOCKET_IFNAME": "lo"}) == lo
 
 
 def test_patterns_of_nccl_are_left_to_it():
-    assert asked_network("", {"NCCL_SOCKET_IFNAME": "^docker"}) is None
-    assert asked_network("", {"NCCL_SOCKET_IFNAME": "l"}) is None  # a prefix, to NCCL
-    assert asked_network("lo", {"NCCL_SOCKET_IFNAME": "=lo"}) == LOOPBACK
+    assert requested_network("", {"NCCL_SOCKET_IFNAME": "^docker"}) is None
+    assert requested_network("", {"NCCL_SOCKET_IFNAME": "l"}) is None  # a prefix, to NCCL
+    assert requested_network("lo", {"NCCL_SOCKET_IFNAME": "=lo"}) == LOOPBACK_NETWORK
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_patterns_of_nccl_are_left_to_it():
 )
 def test_an_interface_that_is_none_is_an_error_with_those_that_are(setting, variables, where):
     with pytest.raises(ConfigError) as error:
-        asked_network(setting, variables)
+        requested_network(setting, variables)
     assert error.value.where == where
     assert "eth77" in error.value.what
     assert "lo (127.0.0.1)" in error.value.fix
@@ -79,6 +79,6 @@ def test_an_interface_that_is_none_is_an_error_with_those_that_are(setting, vari
 def test_backends_are_told_unless_somebody_has_told_them():
     network = Network("eth0", "10.0.0.1")
     both = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "eth0"}
-    assert variables_for(network, {}) == both
+    assert backend_variables(network, {}) == both
     told = {"NCCL_SOCKET_IFNAME": "ib0"}
-    assert variables_for(network, told) == {"GLOO_SOCKET_IFNAME": "eth0"}
+    assert backend_variables(network, told) == {"GLOO_SOCKET_IFNAME": "eth0"}

@@ -2,23 +2,32 @@
 
 import pytest
 
-from unisono.comm.bootstrap.clocks import ClockOffset
-from unisono.comm.bootstrap.roll_call import Findings, RollCallVerdict, Seat, judge
+from unisono.clock_skew import ClockOffset
+from unisono.comm.bootstrap.roll_call import (
+    Arrival,
+    RollCallFindings,
+    RollCallVerdict,
+    judge_findings,
+)
 
-SEATS = {rank: Seat(f"node{rank}", 7, f"10.0.0.{rank + 1}") for rank in range(3)}
+ARRIVALS = {rank: Arrival(f"node{rank}", 7, f"10.0.0.{rank + 1}") for rank in range(3)}
 
 
 def verdict_on(**findings):
-    return judge(SEATS, {rank: findings.get(f"of_{rank}", Findings()) for rank in range(3)})
+    return judge_findings(
+        ARRIVALS, {rank: findings.get(f"of_{rank}", RollCallFindings()) for rank in range(3)}
+    )
 
 
 def test_nothing_to_say_about_processes_that_fit():
-    late = Findings(clock=ClockOffset(ahead=0.9, give_or_take=0.1))
+    late = RollCallFindings(clock=ClockOffset(ahead=0.9, uncertainty=0.1))
     assert verdict_on(of_1=late) == RollCallVerdict()
 
 
 def test_who_cannot_reach_whom():
-    verdict = verdict_on(of_2=Findings(unreached={1: "10.0.0.2 port 5 does not answer"}))
+    verdict = verdict_on(
+        of_2=RollCallFindings(unreached={1: "10.0.0.2 port 5 does not answer"})
+    )
     assert verdict.trouble == (
         "process 2 on node2 (10.0.0.3) cannot reach process 1 on node1: "
         "10.0.0.2 port 5 does not answer"
@@ -26,7 +35,7 @@ def test_who_cannot_reach_whom():
 
 
 @pytest.mark.parametrize(
-    ("ahead", "give_or_take", "warned", "wrong"),
+    ("ahead", "uncertainty", "warned", "wrong"),
     [
         (0.9, 0.0, False, False),
         (-1.1, 0.0, True, False),
@@ -36,8 +45,8 @@ def test_who_cannot_reach_whom():
         (6.0, 1.5, True, False),
     ],
 )
-def test_clocks(ahead, give_or_take, warned, wrong):
-    verdict = verdict_on(of_1=Findings(clock=ClockOffset(ahead, give_or_take)))
+def test_clocks(ahead, uncertainty, warned, wrong):
+    verdict = verdict_on(of_1=RollCallFindings(clock=ClockOffset(ahead, uncertainty)))
     assert (bool(verdict.warnings), bool(verdict.trouble)) == (warned, wrong)
     for said in (*verdict.warnings, *filter(None, [verdict.trouble])):
         way = "ahead of" if ahead > 0 else "behind"

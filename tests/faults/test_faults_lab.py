@@ -7,7 +7,7 @@ import time
 import pytest
 
 from faults.stage import Stage, kill, stop, write_config
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.config.load import load_settings
 from unisono.records.layout import RunDirectory
 from unisono.records.status import read_status

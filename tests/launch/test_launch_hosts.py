@@ -90,7 +90,7 @@ def test_machines_that_are_alike_are_ready_and_a_check_starts_nothing(machines):
     ("node", "says"),
     [
         ("node2", "node2 | it has torch 9.9.9, node0 has 2"),
-        ("node3", "node3 | its clock is 20.0 s behind that of node0"),
+        ("node3", "node3 | the clock of node3 is 20.0 s behind that of node0"),
         ("node4", "is not the code of node0"),
         ("nosuch", "nosuch | ssh cannot connect: ssh: Could not resolve hostname nosuch"),
     ],

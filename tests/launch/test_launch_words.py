@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from support.tiny import tiny_settings
 from unisono.cli import unisono
+from unisono.clock_skew import ClockOffset
 from unisono.config.load import to_toml
 from unisono.errors import ConfigError
 from unisono.launch.plan import Host, RendezvousPoint, parse_hosts
@@ -136,13 +137,13 @@ def test_what_differs_from_the_first_machine_or_does_not_suffice_is_said(there, 
 
 def test_clocks_may_differ_by_a_second_and_by_what_cannot_be_known():
     def apart(seconds, unsure):
-        first = MachineReport(Host("a", 1), ahead_seconds=5.0, unsure_seconds=unsure)
-        second = MachineReport(Host("b", 1), ahead_seconds=5.0 + seconds, unsure_seconds=unsure)
+        first = MachineReport(Host("a", 1), clock=ClockOffset(5.0, unsure))
+        second = MachineReport(Host("b", 1), clock=ClockOffset(5.0 + seconds, unsure))
         return [trouble.what for trouble in dict(differences_between([first, second], {}))["b"]]
 
     assert apart(0.9, 0.0) == apart(-0.9, 0.0) == apart(1.9, 0.5) == []
-    assert apart(1.2, 0.0) == ["its clock is 1.2 s ahead of that of a"]
-    assert apart(-20.0, 0.1) == ["its clock is 20.0 s behind that of a"]
+    assert apart(1.2, 0.0) == ["the clock of b is 1.2 s ahead of that of a"]
+    assert apart(-20.0, 0.1) == ["the clock of b is 20.0 s behind that of a"]
 
 
 @pytest.mark.parametrize(

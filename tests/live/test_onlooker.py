@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from diagnose.made_runs import start, step
 from support.tiny import tiny_settings
 from unisono.cli import unisono
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.config.load import to_toml
 from unisono.live import live_diagnosis as onlooker
 from unisono.live.announcements import look_at

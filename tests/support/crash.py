@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from support.tiny import tiny_settings
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.train.checkpoints import checkpoint
 from unisono.train.checkpoints.checkpoint_sync import CheckpointSync
 from unisono.train.job import run_with

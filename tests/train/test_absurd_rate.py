@@ -5,7 +5,7 @@ import torch
 
 from support.tiny import tiny_settings
 from train.test_resume import final_state, link_corpus
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.errors import RunError
 from unisono.models.transformer import build_model
 from unisono.records.events import RolledBack, Saved, StepTaken

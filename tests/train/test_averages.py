@@ -8,7 +8,7 @@ from torch import nn
 from support.tiny import tiny_settings
 from train.test_resume import link_corpus
 from unisono.bundle.reader import open_bundle
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.errors import DataError
 from unisono.records.events import Validated
 from unisono.train.averages import SUFFIX, Averages, split, weights_of

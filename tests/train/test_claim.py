@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.tiny import tiny_corpus, tiny_settings
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.errors import ConfigError, DataError, RunError
 from unisono.records.events import StepTaken, Warned
 from unisono.records.view import read_run

@@ -10,7 +10,7 @@ import torch
 
 from support.tiny import tiny_settings
 from train.test_resume import link_corpus
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.config.load import to_toml
 from unisono.records import events as told
 from unisono.train.job import run_with

@@ -12,7 +12,7 @@ from test_resume import STEPS, assert_identical, final_state, link_corpus, train
 
 from support.exchanges import exchange, left_over, new_model
 from support.tiny import tiny_settings
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.comm.strategies.compressed import Compressed
 from unisono.errors import ConfigError
 from unisono.records.events import Warned

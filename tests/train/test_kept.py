@@ -7,7 +7,7 @@ from safetensors.torch import load_file
 from support.tiny import tiny_settings
 from train.test_resume import link_corpus
 from unisono.bundle.reader import open_bundle
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.records.view import read_run
 from unisono.train.checkpoints import checkpoint
 from unisono.train.job import run_with

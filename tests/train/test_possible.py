@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from support.tiny import tiny_settings
+from unisono.comm.group import Solo
 from unisono.comm.protocol import World
-from unisono.comm.solo import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.train.build import stream_of

@@ -9,7 +9,7 @@ from support.tiny import tiny_settings
 from train.test_resume import link_corpus
 from train.test_world_size import NONE, new_parts
 from unisono.batching.stream import Stream
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.records.events import StepTaken

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from support.tiny import tiny_settings
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.records.events import Ended, Saved, StepTaken, Validated
 from unisono.records.view import read_run
 from unisono.train.job import run_with

@@ -7,7 +7,7 @@ import torch
 
 from support.tiny import tiny_settings
 from train.test_resume import assert_identical, final_state, link_corpus
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.records.events import StepTaken
 from unisono.train.job import run_with
 

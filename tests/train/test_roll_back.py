@@ -13,7 +13,7 @@ import torch
 
 from support.tiny import tiny_settings
 from train.test_resume import assert_identical, final_state, link_corpus
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.errors import RunError
 from unisono.records.events import Ended, RolledBack, Saved, StepTaken
 from unisono.records.view import read_run

@@ -5,7 +5,7 @@ import pytest
 
 from support.tiny import ENGLISH, GERMAN, tiny_settings
 from unisono.bundle.reader import open_bundle
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.corpus import open_corpus, write_corpus
 from unisono.corpus.manifest import manifest_bytes
 from unisono.records import events as kinds

@@ -9,7 +9,7 @@ import torch
 
 from support.tiny import tiny_settings
 from train.test_resume import link_corpus
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.corpus.reader import open_corpus
 from unisono.records.events import RolledBack, Validated, to_line

@@ -4,7 +4,7 @@ import numpy as np
 from test_resume import final_state, link_corpus
 
 from support.tiny import tiny_settings
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.train.job import run_with
 
 SGD = {"optimizer": {"name": "sgd"}, "schedule": {"name": "constant", "peak": 0.5}}

@@ -13,7 +13,7 @@ import torch
 from support.tiny import tiny_settings
 from unisono.batching.plan import MicroBatch, StepPlan
 from unisono.batching.stream import PreparedUpdate, Stream, collate
-from unisono.comm.solo import Solo
+from unisono.comm.group import Solo
 from unisono.comm.strategies.build import STRATEGIES
 from unisono.corpus.reader import open_corpus
 from unisono.models.settings import TransformerSettings

@@ -9,7 +9,7 @@ from unisono import atomic
 from unisono.check.probe_run import probe
 from unisono.comm.collectives import all_or_none
 from unisono.comm.protocol import Comm
-from unisono.comm.waiting import Tell
+from unisono.comm.waiting import Notify
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
 from unisono.cost_model.forecast import Forecast, forecast
@@ -43,7 +43,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def settle(
-    comm: Comm, settings: Settings, corpus: Corpus, tell: Tell, seconds: float = SECONDS
+    comm: Comm, settings: Settings, corpus: Corpus, tell: Notify, seconds: float = SECONDS
 ) -> tuple[Settings, Choice | None]:
     """Return the settings with a strategy in place of "auto", and what was chosen and why.
 
@@ -70,7 +70,7 @@ def settle(
 
 
 def settle_strategy(
-    comm: Comm, settings: Settings, corpus: Corpus, tell: Tell
+    comm: Comm, settings: Settings, corpus: Corpus, tell: Notify
 ) -> tuple[Settings, Chose | None]:
     """Settle the strategy as `settle` does, and return the event that tells of it."""
     settled, choice = settle(comm, settings, corpus, tell)

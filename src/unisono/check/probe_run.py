@@ -18,11 +18,11 @@ from unisono.check.inventory import describe_process, existing_part
 from unisono.check.overhead_probe import Deadline, Overhead, measure_overhead, worst
 from unisono.check.probe_updates import NoExchange, ProbeUpdates
 from unisono.comm.collectives import all_or_none
-from unisono.comm.probes.compression import CompressionProbe, narrowing_cost, outer_cost
+from unisono.comm.probes.compression import CompressionProbe, low_rank_cost, outer_cost
 from unisono.comm.probes.link import latency, one_way_rates, sum_of, sustained
 from unisono.comm.protocol import Comm, Strategy, World
 from unisono.comm.strategies.ddp import Ddp
-from unisono.comm.waiting import Tell, say_nothing
+from unisono.comm.waiting import Notify, no_notice
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
 from unisono.cost_model.exchange import narrowed
@@ -62,7 +62,7 @@ FLOAT = 4
 
 
 def run_probe(
-    settings: Settings, seconds: float = SECONDS, tell: Tell = say_nothing
+    settings: Settings, seconds: float = SECONDS, tell: Notify = no_notice
 ) -> tuple[ProbeResults, World]:
     """Rehearse alone, or with the processes started with this one; return its place, too."""
     with joined(settings, PATIENCE_SECONDS, tell) as comm:
@@ -82,7 +82,7 @@ def probe(
     settings: Settings,
     corpus: Corpus,
     seconds: float = SECONDS,
-    tell: Tell = say_nothing,
+    tell: Notify = no_notice,
     *,
     whole: bool = True,
     began: float = 0.0,
@@ -128,7 +128,7 @@ def _measure(
     model: TransformerModel,
     deadline: Deadline,
     seconds: float,
-    tell: Tell,
+    tell: Notify,
     *,
     whole: bool,
 ) -> _Own:
@@ -299,4 +299,4 @@ def _narrowing(comm: Comm, model: TransformerModel, rank: int) -> float:
     """Return the seconds that PowerSGD computes in an update."""
     shapes = [(s[0], s[1]) for s in (w.shape for w in model.parameters()) if len(s) == 2]
     narrow = [shape for shape in shapes if narrowed(*shape, rank) < shape[0] * shape[1]]
-    return 0.0 if comm.world.size == 1 else narrowing_cost(comm, narrow, rank)
+    return 0.0 if comm.world.size == 1 else low_rank_cost(comm, narrow, rank)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from unisono.batching.plan import END
 from unisono.batching.stream import Batch, Stream, collate
+from unisono.comm.group import Solo
 from unisono.comm.protocol import Comm, Replica, World
-from unisono.comm.solo import Solo
 from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.comm.strategies.packed_gather import wait_for_device
 from unisono.comm.strategies.threaded_replica import MOST

@@ -1,4 +1,4 @@
-"""Things that must succeed on every process, or on none."""
+"""What all processes do together: succeed or fail as one, compare facts, share tensors."""
 
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,16 +13,16 @@ from unisono.errors import PeerFailedError, RunError, UnisonoError
 
 T = TypeVar("T")
 
-HOST = "the host"
+_HOST = "the host"
 MESSAGE_NUMBERS = 4_000_000
 
 
 def all_or_none(comm: Comm, action: Callable[[], T]) -> T:
     """Return what `action` returns; if it fails on any process, fail on all.
 
-    The process that failed raises its own error, the leading one says who it was, and the
-    others leave in silence, so that a person reads the reason once. All end with the exit
-    code of the cause, since whoever started them may look at any.
+    The process that failed raises its own error, the leading one names that process, and the
+    others end silently, so that a person reads the reason once. All end with the exit code of
+    the cause, since whoever started them may look at any.
     """
     result: list[T] = []
     error: UnisonoError | OSError | None = None
@@ -30,10 +30,10 @@ def all_or_none(comm: Comm, action: Callable[[], T]) -> T:
         result.append(action())
     except (UnisonoError, OSError) as caught:
         error = caught
-    told = comm.gather_bytes(msgspec.json.encode(error and _Failed.of(error)))
+    replies = comm.gather_bytes(msgspec.json.encode(error and _Failed.of(error)))
     failures = {
         rank: failed
-        for rank, text in enumerate(told)
+        for rank, text in enumerate(replies)
         if (failed := msgspec.json.decode(text, type=_Failed | None))
     }
     if error is not None and (comm.world.leads or 0 not in failures):
@@ -41,13 +41,15 @@ def all_or_none(comm: Comm, action: Callable[[], T]) -> T:
     if failures:
         rank, failed = next(iter(failures.items()))
         if comm.world.leads:
-            raise RunError(f"process {rank} failed: {failed.words}", exit_code=failed.exit_code)
+            raise RunError(
+                f"process {rank} failed: {failed.message}", exit_code=failed.exit_code
+            )
         raise PeerFailedError(f"process {rank} failed", exit_code=failed.exit_code)
     return result[0]
 
 
 class _Failed(msgspec.Struct):
-    words: str
+    message: str
     exit_code: int
 
     @classmethod
@@ -58,7 +60,7 @@ class _Failed(msgspec.Struct):
 
 def check_same(comm: Comm, facts: Mapping[str, str]) -> None:
     """Raise an error that names the first fact in which a process differs from the leader."""
-    mine = {**facts, HOST: socket.gethostname()}
+    mine = {**facts, _HOST: socket.gethostname()}
     rows = [
         msgspec.json.decode(row, type=dict[str, str])
         for row in comm.gather_bytes(msgspec.json.encode(mine))
@@ -66,11 +68,11 @@ def check_same(comm: Comm, facts: Mapping[str, str]) -> None:
     for rank, row in enumerate(rows):
         for name in dict.fromkeys((*rows[0], *row)):
             value, other = (facts.get(name, "nothing") for facts in (rows[0], row))
-            if value != other and name != HOST:
+            if value != other and name != _HOST:
                 raise RunError(
-                    f"processes do not agree on {name}: process 0 on {rows[0][HOST]} has "
-                    f"{value}, process {rank} on {row[HOST]} has {other}",
-                    where=f"process {rank} on {row[HOST]}",
+                    f"processes do not agree on {name}: process 0 on {rows[0][_HOST]} has "
+                    f"{value}, process {rank} on {row[_HOST]} has {other}",
+                    where=f"process {rank} on {row[_HOST]}",
                     fix="use the same version, settings and corpus on all machines",
                 )
 
@@ -78,7 +80,7 @@ def check_same(comm: Comm, facts: Mapping[str, str]) -> None:
 def take_means(
     sum_of: Callable[[Tensor], Tensor], size: int, tensors: Sequence[Tensor]
 ) -> None:
-    """Put into each of `tensors`, which all `size` processes have, its mean over them."""
+    """Replace each of `tensors`, which all `size` processes have, by its mean over them."""
     for group in _messages(tensors):
         mean = sum_of(torch.cat([tensor.flatten() for tensor in group])) / size
         parts = mean.split([tensor.numel() for tensor in group])
@@ -102,8 +104,8 @@ def _messages(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 def tensors_from_leader(comm: Comm, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the leading process's tensors by name, whatever the others passed."""
     shapes = {name: (str(t.dtype), list(t.shape)) for name, t in tensors.items()}
-    told = comm.gather_bytes(msgspec.json.encode(shapes))[0]
-    wanted = msgspec.json.decode(told, type=dict[str, tuple[str, list[int]]])
+    reply = comm.gather_bytes(msgspec.json.encode(shapes))[0]
+    wanted = msgspec.json.decode(reply, type=dict[str, tuple[str, list[int]]])
     received = {}
     for name, (kind, shape) in wanted.items():
         empty = torch.empty(shape, dtype=getattr(torch, kind.removeprefix("torch.")))

@@ -1,13 +1,50 @@
-"""A world of many, over `torch.distributed`. Nothing is pickled: only numbers travel."""
+"""The two communicators: of a single process, and of one among several.
+
+`Group` works over `torch.distributed`. Nothing is pickled: only numbers travel.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from unisono.comm.protocol import World
+
+
+@dataclass(frozen=True)
+class Solo:
+    """The communicator of a single process, which always agrees with itself."""
+
+    world: World = field(default_factory=World)
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
+        return [list(numbers)]
+
+    def gather_bytes(self, data: bytes) -> list[bytes]:
+        return [data]
+
+    def from_leader(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+    def to_leader(self, tensor: Tensor) -> list[Tensor]:
+        return [tensor]
+
+    def deal(self, shares: Sequence[Tensor], like: Tensor) -> Tensor:
+        return shares[0]
+
+    def any(self, flag: bool) -> bool:
+        return flag
+
+    def barrier(self) -> None:
+        """Return at once: there is nobody to wait for."""
+
+    def close(self) -> None:
+        """Do nothing: there is no group to leave."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the rest of Unisono knows about other processes."""
+"""What the rest of Unisono knows about other processes: `Comm`, `Replica`, `Strategy`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ LossOf = Callable[[nn.Module, Any], Tensor]
 
 @dataclass(frozen=True)
 class World:
-    """Where this process stands among the others.
+    """Rank and size: which of the processes this one is.
 
-    `interface` and `address` are those of the network it uses, if it uses any; `warnings` say
-    what was odd when the processes met.
+    `interface` and `address` are those of the network it uses, if any; `warnings` list what
+    was doubtful when the processes found each other.
     """
 
     rank: int = 0
@@ -35,11 +35,11 @@ class World:
 
 
 class Comm(Protocol):
-    """The few things processes say to each other outside the gradient exchange."""
+    """What processes exchange besides gradients."""
 
     @property
     def world(self) -> World:
-        """Return this process's place."""
+        """Return the rank of this process and the size of the group."""
         ...
 
     def sum(self, tensor: Tensor) -> Tensor:
@@ -63,15 +63,15 @@ class Comm(Protocol):
         ...
 
     def deal(self, shares: Sequence[Tensor], like: Tensor) -> Tensor:
-        """Return this process's of the leading one's `shares`, all shaped like `like`."""
+        """Return this process's share of the leader's `shares`, all shaped like `like`."""
         ...
 
     def any(self, flag: bool) -> bool:
-        """Return whether any process said yes: how the run decides anything."""
+        """Return whether `flag` is set on any process: how the run makes every decision."""
         ...
 
     def barrier(self) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes have called this."""
         ...
 
     def close(self) -> None:
@@ -81,9 +81,9 @@ class Comm(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class StrategyTensors:
-    """What replicas keep, by name: `shared` is the same on all processes.
+    """Tensors that replicas keep, by name: `shared` ones are the same on all processes.
 
-    `own` is not, but its names and shapes are, and only its sum over all processes counts.
+    `own` ones have the same names and shapes everywhere, but only their sum counts.
     """
 
     own: Mapping[str, Tensor] = field(default_factory=dict)
@@ -91,23 +91,23 @@ class StrategyTensors:
 
 
 class StrategyState(Protocol):
-    """What a replica carries from one update to the next besides weights and optimizer."""
+    """What a replica keeps from one update to the next besides weights and optimizer."""
 
     def begin(self, step: int, scale: float) -> None:
-        """Take note that update `step` comes, whose losses are multiplied by `scale`."""
+        """Prepare for update `step`, whose losses are multiplied by `scale`."""
         ...
 
     def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
-        """Take note that update `step` moved the weights, or was skipped, on all processes.
+        """Record that update `step` moved the weights, or was skipped, on all processes.
 
-        A gradient that was exchanged and never settled leaves no trace.
+        A gradient that was exchanged but never settled has no effect.
         """
         ...
 
     def rate_factor(self, *, words: bool) -> float:
-        """Return how many times the schedule's rate the update takes that has begun.
+        """Return the factor on the schedule's learning rate for the current update.
 
-        Matrices with a row for each word may take another than all other weights.
+        Embedding matrices (`words`) may have another factor than all other weights.
         """
         ...
 
@@ -117,28 +117,28 @@ class StrategyState(Protocol):
         ...
 
     def is_last_apart(self, step: int) -> bool:
-        """Return whether weights that went apart must be the same again after `step`."""
+        """Return whether weights that have diverged must be equal again after `step`."""
         ...
 
     def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
-        """Let all have the same weights, and of the `others` that follow from them.
+        """Make the weights, and the `others` derived from them, equal on all processes.
 
-        Of the `rough` ones three digits are enough. This comes before anything looks at the
-        weights: a validation, a checkpoint.
+        For the `rough` ones, three digits are enough. The run calls this before anything reads
+        the weights: a validation, a checkpoint.
         """
         ...
 
     def state(self) -> StrategyTensors:
-        """Return what a checkpoint must hold for all to go on exactly."""
+        """Return what a checkpoint must hold to continue exactly."""
         ...
 
     def load(self, kept: StrategyTensors) -> None:
-        """Go on from `kept`, whatever was before. Nothing kept is a beginning."""
+        """Continue from `kept`, whatever the state is now; with nothing kept, start anew."""
         ...
 
 
 class Replica(Protocol):
-    """One process's copy of the model, and how its gradient meets the others'."""
+    """One process's copy of the model, and how its gradients join those of the others."""
 
     @property
     def module(self) -> nn.Module:
@@ -147,7 +147,7 @@ class Replica(Protocol):
 
     @property
     def memory(self) -> StrategyState:
-        """Return what goes from one update to the next."""
+        """Return what the replica keeps from one update to the next."""
         ...
 
     def gradients(
@@ -155,17 +155,17 @@ class Replica(Protocol):
     ) -> Tensor:
         """Leave in `.grad` the sum over all processes and batches; return this one's loss.
 
-        `watch` gets the seconds of "forward", "backward" and "exchange", the last being
+        `stopwatch` gets the seconds of "forward", "backward" and "exchange"; the last counts
         only what the backward pass did not hide.
         """
         ...
 
 
 class Strategy(Protocol):
-    """How replicas come to agree. A frozen dataclass of settings."""
+    """How replicas come to agree: a frozen dataclass of settings."""
 
     exact: ClassVar[bool]
-    """Whether the update equals the one a single process would make. Tests hold it to this."""
+    """Whether the update equals the one a single process would make; tests verify it."""
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         """Return this process's replica of `model`."""

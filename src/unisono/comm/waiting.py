@@ -1,9 +1,7 @@
-"""What the backend says when another process is gone. No torch here.
+"""Waiting for other processes: it reports progress, and it ends. No torch here.
 
-Waiting that says what it waits for, and that ends. No torch here.
-
-Calls into a store may block for as long as they like, whatever timeout they were given. So
-they are made in a thread of their own, while the process itself stays able to speak.
+Calls into torch's store may block for longer than any timeout they are given. They are
+therefore made in a thread, while the process itself stays able to report what it waits for.
 """
 
 import threading
@@ -15,7 +13,12 @@ from typing import TypeVar
 from unisono.errors import RunError
 from unisono.units import duration
 
-SIGNS = (
+T = TypeVar("T")
+Notify = Callable[[str], None]
+
+FIRST_NOTICE_SECONDS, LONGEST_NOTICE_GAP_SECONDS = 4.0, 60.0
+LAST_ATTEMPT_SECONDS = 3.0  # more than one port check takes
+BACKEND_LOSS_SIGNS = (
     "Connection closed by peer",
     "Connection reset by peer",
     "Broken pipe",
@@ -27,82 +30,76 @@ SIGNS = (
 
 
 def how_contact_was_lost(error: RuntimeError) -> str:
-    """Return in a few words how contact with another process was lost, or "" if it was not."""
+    """Return the backend's words for a lost connection to a peer, or "" for another error."""
     text = str(error)
-    return next((sign for sign in SIGNS if sign in text), "")
+    return next((sign for sign in BACKEND_LOSS_SIGNS if sign in text), "")
 
 
-T = TypeVar("T")
-Tell = Callable[[str], None]
-
-FIRST_WORD_SECONDS, LONGEST_SILENCE_SECONDS = 4.0, 60.0
-LAST_ATTEMPT_SECONDS = 3.0  # more than one knock takes
+def no_notice(_: str) -> None:
+    """Report nothing."""
 
 
-def say_nothing(_: str) -> None:
-    """Keep to oneself what is being waited for."""
-
-
-class GivenUp(Exception):  # noqa: N818  nobody catches it: the thread just ends
-    """Nobody waits any more."""
+class WaitAbandoned(Exception):  # noqa: N818  nobody catches it: the thread just ends
+    """The deadline has passed, and the caller no longer waits."""
 
 
 class Waiting:
-    """What is being waited for, as the waiting thread last described it."""
+    """What a thread waits for, as it last described it, and its deadline."""
 
     def __init__(self, what: str, seconds: float) -> None:
         self.what, self.fix = what, ""
         self._deadline = time.monotonic() + seconds
 
     def describe(self, what: str, fix: str = "") -> None:
-        """Say what is missing and what to check, if anybody should ask."""
+        """Set what is missing and what a person should check."""
         self.what, self.fix = what, fix
 
     @property
     def seconds_left(self) -> float:
-        """Return the seconds until nobody waits any more."""
+        """Return the seconds until the deadline."""
         return max(0.0, self._deadline - time.monotonic())
 
     def give_up(self) -> None:
-        """Let the next attempt be none."""
+        """Make the current attempt the last one."""
         self._deadline = 0.0
 
     def pause(self, seconds: float) -> None:
-        """Let some time pass before the next attempt; there is none after the deadline."""
+        """Sleep before the next attempt; after the deadline, end the thread instead."""
         if not self.seconds_left:
-            raise GivenUp
+            raise WaitAbandoned
         time.sleep(seconds)
 
 
-def wait_aloud(action: Callable[[Waiting], T], what: str, seconds: float, tell: Tell) -> T:
-    """Return what `action` returns; tell what it waits for, more and more seldom.
+def wait_with_progress(
+    action: Callable[[Waiting], T], what: str, seconds: float, notify: Notify
+) -> T:
+    """Return what `action` returns; call `notify` with what it waits for, less and less often.
 
-    After `seconds` it is an error with all that was told last.
+    After `seconds`, raise an error with the last description.
     """
     waiting, future = Waiting(what, seconds), Future[T]()
     thread = threading.Thread(target=_work, args=(action, waiting, future), daemon=True)
     thread.start()
     try:
-        return _result(future, waiting, seconds, tell)
+        return _result(future, waiting, seconds, notify)
     finally:
-        # A thread that comes back from a store while Python ends would abort the process.
+        # A thread that returns from a store while Python shuts down aborts the process.
         waiting.give_up()
         thread.join(timeout=LAST_ATTEMPT_SECONDS)
 
 
-def _result(future: "Future[T]", waiting: Waiting, seconds: float, tell: Tell) -> T:
-    pause = FIRST_WORD_SECONDS
+def _result(future: "Future[T]", waiting: Waiting, seconds: float, notify: Notify) -> T:
+    gap = FIRST_NOTICE_SECONDS
     while True:
         try:
-            return future.result(timeout=min(pause, waiting.seconds_left))
+            return future.result(timeout=min(gap, waiting.seconds_left))
         except TimeoutError:
             if future.done():
                 raise
         if not waiting.seconds_left:
             raise RunError(f"after {duration(seconds)}, {waiting.what}", fix=waiting.fix)
-        fix = f"; {waiting.fix}" if waiting.fix else ""
-        tell(f"{waiting.what}{fix}")
-        pause = min(2 * pause, LONGEST_SILENCE_SECONDS)
+        notify(f"{waiting.what}; {waiting.fix}" if waiting.fix else waiting.what)
+        gap = min(2 * gap, LONGEST_NOTICE_GAP_SECONDS)
 
 
 def _work(action: Callable[[Waiting], T], waiting: Waiting, future: "Future[T]") -> None:

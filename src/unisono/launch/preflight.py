@@ -4,7 +4,6 @@ Whether all machines are ready for a run, asked of all at once before anything s
 """
 
 import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, TypeVar
 
+from unisono.clock_skew import CLOCK_FIX, ClockOffset, compare_clocks, measure_offset
 from unisono.launch.plan import Host
 from unisono.launch.probe_client import (
     Answer,
@@ -32,8 +32,6 @@ from unisono.launch.probe_client import (
 from unisono.launch.ssh import Ssh
 from unisono.units import amount_of_bytes
 
-# torch's rendezvous compares times of different machines; see docs/how-to/launching.md.
-CLOCK_SECONDS = 1.0
 MOST_SETTINGS = 5
 
 
@@ -43,8 +41,7 @@ class MachineReport:
 
     host: Host
     facts: Facts = Facts()
-    ahead_seconds: float = 0.0
-    unsure_seconds: float = 0.0
+    clock: ClockOffset = ClockOffset()
     troubles: tuple[Trouble, ...] = ()
 
 
@@ -129,17 +126,13 @@ def _room(facts: Facts) -> Iterator[Trouble]:
 
 
 def _clock(report: MachineReport, first: MachineReport) -> Iterator[Trouble]:
-    apart = report.ahead_seconds - first.ahead_seconds
-    if abs(apart) > CLOCK_SECONDS + report.unsure_seconds + first.unsure_seconds:
-        way = "ahead of" if apart > 0 else "behind"
-        yield Trouble(
-            f"its clock is {abs(apart):.1f} s {way} that of {first.host.name}",
-            fix="synchronise the clocks (timedatectl set-ntp true); torch may otherwise train "
-            "on each machine alone",
-        )
+    offset = report.clock.relative_to(first.clock)
+    clocks = compare_clocks(offset, report.host.name, first.host.name)
+    if clocks.is_doubtful:
+        yield Trouble(clocks.text, fix=CLOCK_FIX)
 
 
-CLOCK_ROUNDS = 5
+SSH_CLOCK_ROUNDS = 5
 ALONE = "127.0.0.1"
 A = TypeVar("A", bound=Answer)
 
@@ -200,27 +193,22 @@ def interview(conversation: ProbeClient, host: Host, question: Describe) -> Mach
         facts = conversation.ask(question, Facts)
         if isinstance(facts, Failed):
             return MachineReport(host, troubles=(Trouble(facts.what, facts.where, facts.fix),))
-        ahead, unsure = compare_clocks(conversation)
+        clock = measure_clock(conversation)
     except UnreachableError as error:
         return MachineReport(host, troubles=(Trouble(error.what, fix=error.fix),))
-    return MachineReport(host, facts, ahead, unsure, facts.troubles)
+    return MachineReport(host, facts, clock, facts.troubles)
 
 
-def compare_clocks(conversation: ProbeClient) -> tuple[float, float]:
-    """Return by how many seconds a clock is ahead of ours, and how far that may be off.
+def measure_clock(conversation: ProbeClient) -> ClockOffset:
+    """Return by how much the clock of a machine is ahead of the clock here."""
 
-    The answer was given at some moment between question and receipt, most likely halfway;
-    the quickest of some answers tells the most.
-    """
-    rounds = []
-    for _ in range(CLOCK_ROUNDS):
-        asked = time.time()
-        now = conversation.ask(Tell(), ClockReading)
-        heard = time.time()
-        if isinstance(now, ClockReading):
-            rounds.append(((heard - asked) / 2, now.time - (asked + heard) / 2))
-    unsure, ahead = min(rounds, default=(0.0, 0.0))
-    return ahead, unsure
+    def read_clock() -> float:
+        reading = conversation.ask(Tell(), ClockReading)
+        if isinstance(reading, Failed):
+            raise UnreachableError(f"it does not answer what time it is: {reading.what}")
+        return reading.time
+
+    return measure_offset(read_clock, SSH_CLOCK_ROUNDS)
 
 
 def find_address(

@@ -14,7 +14,7 @@ from unisono.bundle.writer import write_bundle
 from unisono.comm.collectives import all_or_none
 from unisono.comm.protocol import Comm
 from unisono.comm.strategies.build import idle_strategy
-from unisono.comm.waiting import Tell, say_nothing
+from unisono.comm.waiting import Notify, no_notice
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
 from unisono.cost_model.scenarios import AUTO
@@ -38,12 +38,12 @@ from unisono.train.step import warm_up
 from unisono.train.supervision import Section, Supervision, joined, unsupervised
 from unisono.units import seconds_of
 
-Settle = Callable[[Comm, Settings, Corpus, Tell], tuple[Settings, Chose | None]]
+Settle = Callable[[Comm, Settings, Corpus, Notify], tuple[Settings, Chose | None]]
 """How a run comes to its strategy: settings that name one, and what was chosen, if it was."""
 
 
 def as_configured(
-    comm: Comm, settings: Settings, corpus: Corpus, tell: Tell
+    comm: Comm, settings: Settings, corpus: Corpus, tell: Notify
 ) -> tuple[Settings, Chose | None]:
     """Take the strategy that the settings name. Only `check` can choose one for "auto"."""
     if settings.sync.strategy == AUTO:
@@ -56,7 +56,7 @@ def as_configured(
 
 
 def run_training(
-    settings: Settings, tell: Tell = say_nothing, settle: Settle = as_configured
+    settings: Settings, tell: Notify = no_notice, settle: Settle = as_configured
 ) -> Iterator[AnyEvent]:
     """Train as `settings` say, alone or with the processes started with this one.
 
@@ -74,7 +74,7 @@ def run_with(
     comm: Comm,
     settings: Settings,
     watched: Supervision | None = None,
-    tell: Tell = say_nothing,
+    tell: Notify = no_notice,
     settle: Settle = as_configured,
 ) -> Iterator[AnyEvent]:
     """Train as `settings` say together with the processes of `comm`."""

@@ -17,10 +17,10 @@ from types import TracebackType
 import msgspec
 
 from unisono.comm.bootstrap.join import join
-from unisono.comm.bootstrap.network import LOOPBACK
+from unisono.comm.bootstrap.network import LOOPBACK_NETWORK
 from unisono.comm.bootstrap.store import listen
 from unisono.comm.protocol import Comm
-from unisono.comm.waiting import Tell, how_contact_was_lost
+from unisono.comm.waiting import Notify, how_contact_was_lost
 from unisono.config.settings import Settings
 from unisono.errors import PeerLostError, UnisonoError
 from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE
@@ -51,7 +51,7 @@ def agree_on_orders(comm: Comm, settings: Settings) -> SidecarConfig:
     door, call = -1, b""
     if world.leads:
         on_one_machine = world.local_size == world.size
-        listening = listen(LOOPBACK.address if on_one_machine else world.address, 0)
+        listening = listen(LOOPBACK_NETWORK.address if on_one_machine else world.address, 0)
         address, port = listening.getsockname()[:2]
         call = msgspec.json.encode(_Call(address, port, secrets.token_hex(16)))
         door = listening.detach()
@@ -203,7 +203,7 @@ def seconds_by_section(limits: SectionLimits) -> dict[str, float]:
 
 
 @contextmanager
-def joined(settings: Settings, timeout_seconds: float, tell: Tell) -> Iterator[Comm]:
+def joined(settings: Settings, timeout_seconds: float, tell: Notify) -> Iterator[Comm]:
     """Join the others, or stand alone; `tell` is told what the start waits for.
 
     Losing contact with one of them is an error that says so.
@@ -213,7 +213,7 @@ def joined(settings: Settings, timeout_seconds: float, tell: Tell) -> Iterator[C
         timeout_seconds,
         start_seconds=seconds_of(settings.sync.start_timeout),
         interface=settings.sync.interface,
-        tell=tell,
+        notify=tell,
     )
     try:
         yield comm

@@ -113,7 +113,7 @@ def describe(report: MachineReport) -> str:
     return (
         f"Unisono {facts.unisono}, torch {facts.torch}, Python {facts.python}, "
         f"{facts.pairs:,} pairs, {amount_of_bytes(facts.free_bytes)} free, "
-        f"clock {report.ahead_seconds:+.2f} s"
+        f"clock {report.clock.ahead:+.2f} s"
     )
 
 

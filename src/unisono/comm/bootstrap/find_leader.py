@@ -1,10 +1,9 @@
-"""The store of torchrun's agents, used as a board on which process 0 says where it listens.
+"""How the processes of a run find process 0 and its store, whichever launcher started them.
 
-That store outlives the workers, and what a dead one wrote in it misleads its successors:
-with gloo, 1 of 7 restarts came up. So nothing but an invitation stands on it, process 0
-renews it at every start, and one that leads nowhere is read again.
-
-How the processes of a run find the store of process 0, whoever started them.
+Under torchrun, its agents already have a store. That one outlives the workers, and what a dead
+worker left in it misleads its successors: with gloo, 1 of 7 restarts came up. It therefore
+holds nothing but the address of process 0, which process 0 renews at every start, and which
+the others read again if it leads nowhere.
 """
 
 import os
@@ -16,27 +15,33 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from unisono.comm.bootstrap.launcher_env import LauncherEnv
 from unisono.comm.bootstrap.network import (
-    LOOPBACK,
+    LOOPBACK_NETWORK,
     Network,
     PortCheck,
-    asked_network,
     check_port,
     is_loopback,
     network_of,
     own_addresses,
+    requested_network,
     resolve,
 )
 from unisono.comm.bootstrap.roll_call import RollCall
-from unisono.comm.bootstrap.store import host_store, listen, open_door, read, visit_store
+from unisono.comm.bootstrap.store import (
+    connect_store,
+    host_store,
+    listen,
+    listen_as,
+    read_key,
+)
 from unisono.comm.waiting import Waiting
 from unisono.errors import PeerFailedError, RunError
 from unisono.source_address import source_address
 
-TRY_EVERY_SECONDS = 0.1
-CONNECT_SECONDS = 10.0
+LEADER_POLL_SECONDS = 0.1
+STORE_CONNECT_SECONDS = 10.0
 
 
-class Invitation(msgspec.Struct, frozen=True):
+class LeaderAddress(msgspec.Struct, frozen=True):
     """Where process 0 listens."""
 
     address: str
@@ -44,41 +49,41 @@ class Invitation(msgspec.Struct, frozen=True):
 
 
 class TorchrunStore:
-    """The board at an address, found as soon as it answers."""
+    """The store of torchrun's agents, connected to as soon as it answers."""
 
     def __init__(self, address: str, port: int, rank: int, waiting: Waiting) -> None:
         while not (found := check_port(address, port)).address:
             waiting.describe(
                 f"process {rank} waits for torchrun's store at {address}: {found.trouble}",
-                "check that the torchrun of the first machine still runs, and that nothing "
+                "check that torchrun still runs on the first machine, and that nothing "
                 "keeps this machine from that port",
             )
-            waiting.pause(TRY_EVERY_SECONDS)
-        store = visit_store(found.address, port, CONNECT_SECONDS)
+            waiting.pause(LEADER_POLL_SECONDS)
+        store = connect_store(found.address, port, STORE_CONNECT_SECONDS)
         self._store: Store = PrefixStore("unisono", store)
         self._rank, self.source = rank, found.source
 
-    def invite(self, invitation: Invitation) -> None:
-        """Tell the others where process 0 listens."""
-        self._store.set("invitation", msgspec.json.encode(invitation).decode())
+    def publish_leader(self, leader: LeaderAddress) -> None:
+        """Publish where process 0 listens."""
+        self._store.set("leader", msgspec.json.encode(leader).decode())
 
-    def invitation(self) -> Invitation | None:
-        """Return where process 0 listens, if it has said so; it may be an old one."""
-        text = read(self._store, "invitation")
-        return msgspec.json.decode(text, type=Invitation) if text else None
+    def leader(self) -> LeaderAddress | None:
+        """Return where process 0 listens, if it has published that; it may be outdated."""
+        text = read_key(self._store, "leader")
+        return msgspec.json.decode(text, type=LeaderAddress) if text else None
 
-    def introduce(self) -> None:
-        """Tell process 0 where this process comes from."""
-        self._store.set("guest", self.source)
+    def publish_worker(self) -> None:
+        """Publish the address from which this process reaches the store."""
+        self._store.set("worker", self.source)
 
-    def guest(self) -> str:
-        """Return the address from which a process of another machine came, or ""."""
-        return (read(self._store, "guest") or b"").decode()
+    def worker_address(self) -> str:
+        """Return the address of a process on another machine, or ""."""
+        return (read_key(self._store, "worker") or b"").decode()
 
 
 @dataclass(frozen=True)
 class FoundLeader:
-    """What came of a meeting: a store for this start alone, and the network to use."""
+    """The result: a store for this start alone, the network to use, and warnings."""
 
     store: Store
     network: Network
@@ -87,101 +92,107 @@ class FoundLeader:
 
 @dataclass(frozen=True)
 class LeaderSearch:
-    """The meeting of a run, as one of its processes sees it.
+    """The search for process 0, as one of the processes sees it.
 
-    `address` and `port` are where process 0 listens; or, if it is `shared`, where the agents
-    of torchrun have a store already.
+    Process 0 listens at `address` and `port`; if `has_agent_store`, the store of torchrun's
+    agents is there instead, and says where process 0 listens.
     """
 
-    place: LauncherEnv
+    env: LauncherEnv
     address: str
     port: int
     interface: str = ""
-    shared: bool = False
+    has_agent_store: bool = False
 
-    def attend(self, waiting: Waiting) -> FoundLeader:
-        """Return when all processes are here and fit to work together."""
-        asked = asked_network(self.interface, os.environ)
-        attend = self._host if self.place.rank == 0 else self._visit
-        network, store = attend(asked, waiting)
-        seats = PrefixStore("meeting", store)
-        verdict = RollCall(seats, self.place, network, waiting).hold()
-        if verdict.trouble and self.place.local_rank:
-            raise PeerFailedError(verdict.trouble)  # told once on every machine
+    def find(self, waiting: Waiting) -> FoundLeader:
+        """Return when all processes have registered and can work together."""
+        requested = requested_network(self.interface, os.environ)
+        connect = self._host if self.env.rank == 0 else self._connect
+        network, store = connect(requested, waiting)
+        verdict = RollCall(PrefixStore("roll call", store), self.env, network, waiting).run()
+        if verdict.trouble and self.env.local_rank:
+            raise PeerFailedError(verdict.trouble)  # one message per machine is enough
         if verdict.trouble:
             raise RunError(verdict.trouble, where=str(network), fix=verdict.fix)
         return FoundLeader(PrefixStore("group", store), network, verdict.warnings)
 
-    def _host(self, asked: Network | None, waiting: Waiting) -> tuple[Network, Store]:
-        board = self._board(waiting)
-        listening = self._open_door(asked, board, waiting)
+    def _host(self, requested: Network | None, waiting: Waiting) -> tuple[Network, Store]:
+        agents = self._agent_store(waiting)
+        listening = self._listen(requested, agents, waiting)
         address, port = listening.getsockname()[:2]
         store = host_store(listening)
-        if board:
-            board.invite(Invitation(address, port))
-        return asked or network_of(address), store
+        if agents:
+            agents.publish_leader(LeaderAddress(address, port))
+        return requested or network_of(address), store
 
-    def _open_door(
-        self, asked: Network | None, board: TorchrunStore | None, waiting: Waiting
+    def _listen(
+        self, requested: Network | None, agents: TorchrunStore | None, waiting: Waiting
     ) -> socket.socket:
-        port = 0 if board else self.port
-        if self.place.on_one_machine:
-            return listen(LOOPBACK.address, port)
+        port = 0 if agents else self.port
+        if self.env.on_one_machine:
+            return listen(LOOPBACK_NETWORK.address, port)
         known = [address for address in resolve(self.address) if not is_loopback(address)]
-        if asked and (board or not known):
-            return listen(asked.address, port)
-        if board and not known:
-            return listen(self._towards_guest(board, waiting), port)
-        return open_door(self.address, port, waiting)
+        if requested and (agents or not known):
+            return listen(requested.address, port)
+        if agents and not known:
+            return listen(self._address_towards_worker(agents, waiting), port)
+        return listen_as(self.address, port, waiting)
 
-    def _towards_guest(self, board: TorchrunStore, waiting: Waiting) -> str:
-        while not (address := source_address(board.guest())):
+    def _address_towards_worker(self, agents: TorchrunStore, waiting: Waiting) -> str:
+        while not (address := source_address(agents.worker_address())):
             waiting.describe(
                 f"process 0 on {socket.gethostname()} waits for a process of another machine",
-                "check that training was started on the others, and what it says there",
+                "check that training was started on the others, and what it reports there",
             )
-            waiting.pause(TRY_EVERY_SECONDS)
+            waiting.pause(LEADER_POLL_SECONDS)
         return address
 
-    def _visit(self, asked: Network | None, waiting: Waiting) -> tuple[Network, Store]:
-        board = self._board(waiting)
-        if board and self.place.local_rank == 0:
-            board.introduce()
+    def _connect(self, requested: Network | None, waiting: Waiting) -> tuple[Network, Store]:
+        agents = self._agent_store(waiting)
+        if agents and self.env.local_rank == 0:
+            agents.publish_worker()
         while True:
-            goal = board.invitation() if board else Invitation(self.address, self.port)
-            found = self._look_for(goal) if goal else PortCheck(trouble="it has not said where")
-            store = _connect(found, goal.port, waiting) if goal and found.address else None
-            if store is not None:
-                return asked or network_of(found.source), store
-            if not found.address:
-                self._describe(goal, found, waiting)
-            waiting.pause(TRY_EVERY_SECONDS)
+            leader = agents.leader() if agents else LeaderAddress(self.address, self.port)
+            found = (
+                self._check_port(leader)
+                if leader
+                else PortCheck(trouble="it has not published its address yet")
+            )
+            if leader and found.address:
+                store = _connect_to(found.address, leader.port, waiting)
+                if store is not None:
+                    return requested or network_of(found.source), store
+            else:
+                self._describe(leader, found, waiting)
+            waiting.pause(LEADER_POLL_SECONDS)
 
-    def _board(self, waiting: Waiting) -> TorchrunStore | None:
-        if not self.shared:
+    def _agent_store(self, waiting: Waiting) -> TorchrunStore | None:
+        if not self.has_agent_store:
             return None
-        return TorchrunStore(self.address, self.port, self.place.rank, waiting)
+        return TorchrunStore(self.address, self.port, self.env.rank, waiting)
 
-    def _look_for(self, goal: Invitation) -> PortCheck:
-        if self.place.on_one_machine:
-            return check_port(LOOPBACK.address, goal.port)
+    def _check_port(self, leader: LeaderAddress) -> PortCheck:
+        if self.env.on_one_machine:
+            return check_port(LOOPBACK_NETWORK.address, leader.port)
         # On the machine of process 0 its name may mean loopback, where it does not listen.
-        ambiguous = all(is_loopback(address) for address in resolve(goal.address))
-        return check_port(goal.address, goal.port, own_addresses() if ambiguous else ())
+        ambiguous = all(is_loopback(address) for address in resolve(leader.address))
+        return check_port(leader.address, leader.port, own_addresses() if ambiguous else ())
 
-    def _describe(self, goal: Invitation | None, found: PortCheck, waiting: Waiting) -> None:
-        here = f"process {self.place.rank} on {socket.gethostname()}"
-        where = f" at {goal.address} port {goal.port}" if goal else ""
+    def _describe(
+        self, leader: LeaderAddress | None, found: PortCheck, waiting: Waiting
+    ) -> None:
+        here = f"process {self.env.rank} on {socket.gethostname()}"
+        where = f" at {leader.address} port {leader.port}" if leader else ""
         waiting.describe(f"{here} waits for process 0{where}: {found.trouble}", found.fix)
 
 
-def _connect(found: PortCheck, port: int, waiting: Waiting) -> Store | None:
+def _connect_to(address: str, port: int, waiting: Waiting) -> Store | None:
     try:
-        return visit_store(found.address, port, min(CONNECT_SECONDS, waiting.seconds_left))
+        return connect_store(address, port, min(STORE_CONNECT_SECONDS, waiting.seconds_left))
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
         waiting.describe(
-            f"{found.address} port {port} answers, but not as the store of a run: {reason}",
-            "something else may use the port: set MASTER_PORT to another one everywhere",
+            f"{address} port {port} answers, but not as the store of a run: {reason}",
+            "another program may use the port: set MASTER_PORT to another one everywhere",
         )
         return None

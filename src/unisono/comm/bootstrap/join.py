@@ -1,4 +1,4 @@
-"""Join the processes that a launcher started, or stand alone if none did."""
+"""Join the processes that a launcher started, or run alone if none did."""
 
 import ctypes
 import os
@@ -15,89 +15,85 @@ from unisono.comm.bootstrap.launcher_env import (
     check_nodes,
     first_slurm_host,
     launcher_env_from,
-    meeting_point,
+    leader_endpoint,
 )
-from unisono.comm.bootstrap.network import GLOO, NCCL, variables_for
-from unisono.comm.group import Group
+from unisono.comm.bootstrap.network import GLOO, NCCL, backend_variables
+from unisono.comm.group import Group, Solo
 from unisono.comm.protocol import Comm, World
-from unisono.comm.solo import Solo
-from unisono.comm.waiting import Tell, say_nothing, wait_aloud
+from unisono.comm.waiting import Notify, no_notice, wait_with_progress
 from unisono.errors import ConfigError, RunError
 
 PR_SET_PDEATHSIG = 1
-START_SECONDS = 300.0
+DEFAULT_START_SECONDS = 300.0
 
 
 def join(
     device: str,
     timeout_seconds: float,
     *,
-    start_seconds: float = START_SECONDS,
+    start_seconds: float = DEFAULT_START_SECONDS,
     interface: str = "",
-    tell: Tell = say_nothing,
+    notify: Notify = no_notice,
 ) -> Comm:
     """Return the communicator of this process; `device` is "auto", "cpu" or "cuda".
 
-    While processes are missing, `tell` is told who and what to check, and after
-    `start_seconds` it is an error. `interface` is the network to use if it is not the one
-    that leads to the others.
+    While processes are missing, call `notify` with which ones and what to check; after
+    `start_seconds`, raise an error. `interface` overrides the network on the route to the
+    others.
     """
-    place = launcher_env_from(os.environ)
-    world = world_at(place, pick_device(device))
+    env = launcher_env_from(os.environ)
+    world = world_of(env, pick_device(device))
     check_nodes(os.environ)
     use_device(world)
-    if world.size == 1 and not place.address:
+    if world.size == 1 and not env.address:
         return Solo(world)
     die_with_parent()
-    met = meet(place, interface, start_seconds, tell)
-    os.environ.update(variables_for(met.network, os.environ))
-    _start_group(world, met, timeout_seconds)
+    found = find_others(env, interface, start_seconds, notify)
+    os.environ.update(backend_variables(found.network, os.environ))
+    _start_group(world, found, timeout_seconds)
     return Group(
         replace(
             world,
             interface=os.environ.get(NCCL if world.device != "cpu" else GLOO, ""),
-            address=met.network.address,
-            warnings=met.warnings,
+            address=found.network.address,
+            warnings=found.warnings,
         )
     )
 
 
-def meet(place: LauncherEnv, interface: str, seconds: float, tell: Tell) -> FoundLeader:
+def find_others(
+    env: LauncherEnv, interface: str, seconds: float, notify: Notify
+) -> FoundLeader:
     """Return when all processes of the run have found each other."""
-    address, port = meeting_point(place, first_slurm_host)
-    meeting = LeaderSearch(
-        place,
-        address,
-        port,
-        interface,
-        shared=os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
-    )
-    what = f"process {place.rank} is looking for the others at {address} port {port}"
+    address, port = leader_endpoint(env, first_slurm_host)
+    has_agent_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    search = LeaderSearch(env, address, port, interface, has_agent_store)
+    what = f"process {env.rank} is looking for the others at {address} port {port}"
     try:
-        return wait_aloud(meeting.attend, what, seconds, tell)
+        return wait_with_progress(search.find, what, seconds, notify)
     except RuntimeError as error:
         raise RunError(
-            f"process {place.rank} lost contact with process 0 while the processes met: "
+            f"process {env.rank} lost contact with process 0 while it waited for the others: "
             f"{_first_line(error)}",
-            fix="see whether process 0 has ended, and what it said",
+            fix="check whether process 0 has ended, and what it reported",
         ) from error
 
 
-def _start_group(world: World, met: FoundLeader, timeout_seconds: float) -> None:
+def _start_group(world: World, found: FoundLeader, timeout_seconds: float) -> None:
     backend = "nccl" if world.device.startswith("cuda") else "gloo"
     timeout = timedelta(seconds=timeout_seconds)
-    met.store.set_timeout(timeout)
+    found.store.set_timeout(timeout)
     try:
-        # Never by an address (tcp://): under torchrun nobody would hold the store then.
+        # Never by an address (tcp://): under torchrun nobody would host the store then.
         dist.init_process_group(
-            backend, store=met.store, rank=world.rank, world_size=world.size, timeout=timeout
+            backend, store=found.store, rank=world.rank, world_size=world.size, timeout=timeout
         )
     except RuntimeError as error:
         raise RunError(
-            f"all processes have met, but {backend} cannot connect them over "
-            f"{met.network}: {_first_line(error)}",
+            f"all processes found each other, but {backend} cannot connect them over "
+            f"{found.network}: {_first_line(error)}",
             where=f"process {world.rank}",
-            fix="let all ports pass between the machines, or set `sync.interface` to the "
+            fix="open all ports between the machines, or set `sync.interface` to the "
             "interface of a network that they share",
         ) from error
 
@@ -106,12 +102,12 @@ def _first_line(error: RuntimeError) -> str:
     return str(error).partition("\n")[0]
 
 
-def world_at(place: LauncherEnv, device: str) -> World:
-    """Return the world as `place` says, on this process's own device."""
-    # Slurm may show each process but its own GPU, which is then number 0 for all of them.
-    number = 0 if torch.cuda.device_count() == 1 else place.local_rank
+def world_of(env: LauncherEnv, device: str) -> World:
+    """Return the world of this process, with its own device."""
+    # Slurm may show each process only its own GPU, which is then number 0 for all of them.
+    number = 0 if torch.cuda.device_count() == 1 else env.local_rank
     mine = f"cuda:{number}" if device == "cuda" else device
-    return World(place.rank, place.size, place.local_rank, place.local_size, mine)
+    return World(env.rank, env.size, env.local_rank, env.local_size, mine)
 
 
 def pick_device(wanted: str) -> str:
@@ -139,7 +135,7 @@ def use_device(world: World) -> None:
 def die_with_parent() -> None:
     """Ask the kernel to kill this process when the one that started it dies.
 
-    Otherwise the workers of a killed torchrun go on training as orphans and write into the
+    Otherwise the workers of a killed torchrun keep training as orphans and write into the
     run directory that its successor uses.
     """
     parent = os.getppid()

@@ -1,14 +1,11 @@
-"""Which process this is, as its launcher says in environment variables. No torch here.
+"""Which process this is, read from the environment variables of its launcher. No torch here.
 
-Every launcher has names of its own for the same five numbers. The innermost one counts:
-torchrun, then mpirun, then Slurm's srun, which may have started either of them.
+Every launcher has its own names for the same numbers. The innermost launcher counts: torchrun,
+then mpirun, then Slurm's srun, which may have started either of them.
 
-What Slurm knows of its nodes. No torch here.
-
-How many machines were asked for, and whether they are all in. No torch here.
-
-Torchrun may leave out a machine whose clock is 20 s behind, train on the others, and call it
-a success. Its workers are told how many machines there are, not how many there should be.
+torchrun may leave out a machine whose clock is 20 s behind, train on the others, and report
+success. It tells its workers how many machines there are, not how many there should be, so
+`check_nodes` compares the two.
 """
 
 import os
@@ -23,20 +20,21 @@ from unisono.errors import ConfigError, RunError
 
 Variables = Mapping[str, str]
 
-FIX = "start with torchrun, mpirun, srun or `unisono launch`, or unset them to run alone"
+LAUNCHER_FIX = "start with torchrun, mpirun, srun or `unisono launch`; to run alone, unset them"
 # PyTorchJob and PAI count machines where torchrun counts processes.
 NODE_RANKS = (
     "if RANK and WORLD_SIZE number machines (PyTorchJob, PAI), start torchrun on each: "
     '`torchrun --nnodes "$WORLD_SIZE" --node-rank "$RANK" --nproc-per-node 1 '
     '--master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" -m unisono train …`; '
-    "otherwise " + FIX
+    "otherwise " + LAUNCHER_FIX
 )
-FIRST_PORT, PORTS = 20_000, 12_000  # below those that the kernel hands out by itself
+FIRST_PORT, PORTS = 20_000, 12_000  # below the range of ephemeral ports
+NODES = "UNISONO_NODES"  # our own agent sets it
 
 
 @dataclass(frozen=True)
 class LauncherEnv:
-    """A process among those of a run. An empty address: the launcher did not name one."""
+    """One process of a run. `address` is empty if the launcher does not name one."""
 
     launcher: str = "alone"
     rank: int = 0
@@ -96,7 +94,7 @@ _OTHERS = (
         "SLURM_PROCID",
         "SLURM_NTASKS",
         "SLURM_LOCALID",
-        "",  # told by SLURM_TASKS_PER_NODE and SLURM_NODEID
+        "",  # follows from SLURM_TASKS_PER_NODE and SLURM_NODEID
         job=("SLURM_JOB_ID", "SLURM_STEP_ID"),
         hosts="SLURM_STEP_NODELIST",
     ),
@@ -104,7 +102,7 @@ _OTHERS = (
 
 
 def launcher_env_from(variables: Variables) -> LauncherEnv:
-    """Return this process's place; contradictions and halves are errors that show both."""
+    """Return this process's rank and sizes; contradictory or missing variables are errors."""
     others = [launcher for launcher in _OTHERS if _started_by(launcher, variables)]
     by_torchrun = [name for name in _names(_TORCHRUN) if name in variables]
     if "TORCHELASTIC_RUN_ID" in variables:
@@ -112,7 +110,7 @@ def launcher_env_from(variables: Variables) -> LauncherEnv:
     if "RANK" in by_torchrun or "WORLD_SIZE" in by_torchrun:
         if not others and "LOCAL_RANK" not in variables:
             missing = [name for name in _names(_TORCHRUN) if name not in variables]
-            raise _half(by_torchrun, missing, NODE_RANKS)
+            raise _incomplete(by_torchrun, missing, NODE_RANKS)
         if others:
             _check_agreement(variables, others[0])
             return _read(others[0], variables)
@@ -123,7 +121,7 @@ def launcher_env_from(variables: Variables) -> LauncherEnv:
 def _started_by(launcher: _Launcher, variables: Variables) -> bool:
     if launcher.rank not in variables:
         return False
-    # A shell inside a Slurm job has its variables, too; a process that srun started has a step.
+    # A shell inside a Slurm job has its variables, too, but only srun sets a step.
     return launcher.name != "Slurm" or variables.get("SLURM_STEP_ID", "").isdigit()
 
 
@@ -136,14 +134,14 @@ def _read(launcher: _Launcher, variables: Variables) -> LauncherEnv:
     names = _names(launcher)
     missing = [name for name in names if name not in variables]
     if missing:
-        raise _half([name for name in names if name in variables], missing)
+        raise _incomplete([name for name in names if name in variables], missing)
     rank, size, local_rank = (_number(variables, name) for name in names[:3])
     local_size = (
         _number(variables, launcher.local_size)
         if launcher.local_size
         else _tasks_here(variables, size)
     )
-    place = LauncherEnv(
+    env = LauncherEnv(
         launcher.name,
         rank,
         size,
@@ -154,8 +152,8 @@ def _read(launcher: _Launcher, variables: Variables) -> LauncherEnv:
         address=variables.get("MASTER_ADDR", ""),
         port=_number(variables, "MASTER_PORT") if "MASTER_PORT" in variables else 0,
     )
-    _check_range(place, names)
-    return place
+    _check_range(env, names)
+    return env
 
 
 def _number(variables: Variables, name: str) -> int:
@@ -165,7 +163,7 @@ def _number(variables: Variables, name: str) -> int:
         raise ConfigError(
             f"{name} is {variables[name]!r}, which is not a number",
             where="environment variables",
-            fix=FIX,
+            fix=LAUNCHER_FIX,
         ) from None
 
 
@@ -180,14 +178,14 @@ def _tasks_here(variables: Variables, size: int) -> int:
     return counts[node] if node < len(counts) else size
 
 
-def _check_range(place: LauncherEnv, names: Sequence[str]) -> None:
-    right = 0 <= place.rank < place.size and 0 <= place.local_rank < place.local_size
-    if not right or place.local_size > place.size:
+def _check_range(env: LauncherEnv, names: Sequence[str]) -> None:
+    valid = 0 <= env.rank < env.size and 0 <= env.local_rank < env.local_size <= env.size
+    if not valid:
         raise ConfigError(
-            f"process {place.rank} of {place.size}, {place.local_rank} of {place.local_size} "
-            "on this machine, cannot be",
+            f"process {env.rank} of {env.size}, {env.local_rank} of {env.local_size} "
+            "on this machine, is impossible",
             where=f"environment variables {', '.join(names)}",
-            fix=FIX,
+            fix=LAUNCHER_FIX,
         )
 
 
@@ -202,7 +200,9 @@ def _check_agreement(variables: Variables, launcher: _Launcher) -> None:
             )
 
 
-def _half(present: Sequence[str], missing: Sequence[str], fix: str = FIX) -> ConfigError:
+def _incomplete(
+    present: Sequence[str], missing: Sequence[str], fix: str = LAUNCHER_FIX
+) -> ConfigError:
     return ConfigError(
         f"{', '.join(present)} set, but not {', '.join(missing)}",
         where="environment variables",
@@ -210,33 +210,33 @@ def _half(present: Sequence[str], missing: Sequence[str], fix: str = FIX) -> Con
     )
 
 
-def meeting_point(place: LauncherEnv, first_host: Callable[[str], str]) -> tuple[str, int]:
-    """Return address and port where the processes meet.
+def leader_endpoint(env: LauncherEnv, first_host: Callable[[str], str]) -> tuple[str, int]:
+    """Return the address and port of process 0.
 
-    What the launcher says counts. Without it, processes of one machine meet on its loopback,
-    and those of Slurm on the first host of their list, which `first_host` finds out. The port
-    follows from the job, so that all know it and two jobs seldom share it.
+    The launcher's own variables count first. Without them, processes of one machine use
+    loopback, and those of Slurm the first host of their list, which `first_host` looks up. The
+    port follows from the job's id: all processes compute the same, and two jobs seldom clash.
     """
-    address = place.address
-    if not address and place.on_one_machine:
+    address = env.address
+    if not address and env.on_one_machine:
         address = "127.0.0.1"
-    if not address and place.hosts:
-        address = first_host(place.hosts)
+    if not address and env.hosts:
+        address = first_host(env.hosts)
     if not address:
         raise ConfigError(
-            f"{place.launcher} does not say where process 0 is",
+            f"{env.launcher} does not say where process 0 is",
             where="environment variables",
             fix="set MASTER_ADDR to the address of its machine, as in "
             "`mpirun -x MASTER_ADDR=10.0.0.1 …`",
         )
-    digits = sum(ord(letter) * 31**index for index, letter in enumerate(place.job))
-    return address, place.port or FIRST_PORT + digits % PORTS
+    digits = sum(ord(letter) * 31**index for index, letter in enumerate(env.job))
+    return address, env.port or FIRST_PORT + digits % PORTS
 
 
 def first_slurm_host(hosts: str) -> str:
     """Return an address of the first node of a list such as `n[1-3]`.
 
-    Names that Slurm uses need not be known to anybody else; then it knows an address.
+    The resolver may not know Slurm's node names; then ask Slurm for an address.
     """
     name = _scontrol("show", "hostnames", hosts).split()[0]
     try:
@@ -265,27 +265,24 @@ def _scontrol(*arguments: str) -> str:
     return done.stdout
 
 
-NODES = "UNISONO_NODES"  # set by our own agent
-
-
 def check_nodes(variables: Mapping[str, str]) -> None:
-    """Raise an error if torchrun left machines out although it was given their number."""
+    """Raise an error if torchrun runs on fewer machines than it was asked for."""
     if "TORCHELASTIC_RUN_ID" not in variables:
         return
-    wanted = variables.get(NODES) or nodes_asked(_parent_command(), variables)
+    wanted = variables.get(NODES) or requested_nodes(_parent_command(), variables)
     there = variables.get("GROUP_WORLD_SIZE", "")
-    if wanted and wanted.isdecimal() and there.isdecimal() and int(wanted) != int(there):
+    if wanted.isdecimal() and there.isdecimal() and int(wanted) != int(there):
         raise RunError(
-            f"torchrun was asked for {wanted} machines, but goes on with {there}",
+            f"torchrun was asked for {wanted} machines, but continues with {there}",
             where=f"--nnodes={wanted}",
-            fix="compare the clocks of the machines: torchrun takes one whose clock is more "
-            "than 15 s off for dead; to allow for fewer machines, say --nnodes=1:"
-            f"{wanted}",
+            fix="compare the clocks of the machines: torchrun considers a machine dead if its "
+            "clock is off by more than 15 s; to allow fewer machines, pass "
+            f"--nnodes=1:{wanted}",
         )
 
 
-def nodes_asked(command: Sequence[str], variables: Mapping[str, str]) -> str:
-    """Return the number of machines in a command of torchrun, or "" if it is not told."""
+def requested_nodes(command: Sequence[str], variables: Mapping[str, str]) -> str:
+    """Return the fixed number of machines in a torchrun command, or "" if it has none."""
     nodes = variables.get("PET_NNODES", "")
     names = "--nnodes", "--nnode"
     for word, following in zip(command, [*command[1:], ""], strict=True):

@@ -1,9 +1,7 @@
-"""Is anybody there? A port is tried, and what is wrong is told in words. No torch here.
+"""Which network interface a run uses, and whether a port can be reached. No torch here.
 
-Which network the processes of a run use. No torch here.
-
-The kernel knows the way to the other machines. It is asked for the address under which this
-machine appears on that way, and that address belongs to one interface.
+The kernel knows the route to the other machines. `source_address` asks it for the address this
+machine has on that route, and that address belongs to one interface.
 """
 
 import ipaddress
@@ -16,12 +14,17 @@ import psutil
 from unisono.errors import ConfigError
 from unisono.source_address import source_address
 
-PATIENCE_SECONDS = 2.0
+PORT_CHECK_SECONDS = 2.0
+GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
+ADDRESS_FAMILIES = socket.AF_INET, socket.AF_INET6
 
 
 @dataclass(frozen=True)
 class PortCheck:
-    """What came of it: who answered and who asked, or the trouble and what to check."""
+    """The address that answered and the address it was asked from, or what is wrong.
+
+    `trouble` says in words why nothing answered, `fix` what to check.
+    """
 
     address: str = ""
     source: str = ""
@@ -34,43 +37,39 @@ def check_port(name: str, port: int, further: Sequence[str] = ()) -> PortCheck:
     addresses = resolve(name)
     troubles = []
     for address in dict.fromkeys((*addresses, *further)):
-        found = _try(address, port)
+        found = _try_port(address, port)
         if found.address:
             return found
         troubles.append(found)
     if not addresses:
         return PortCheck(
-            trouble=f"the name {name} is not known here",
+            trouble=f"this machine cannot resolve the name {name}",
             fix=f"add {name} to /etc/hosts or DNS, or set MASTER_ADDR to an address",
         )
     return troubles[0]
 
 
-def _try(address: str, port: int) -> PortCheck:
+def _try_port(address: str, port: int) -> PortCheck:
     where = f"{address} port {port}"
     try:
-        with socket.create_connection((address, port), timeout=PATIENCE_SECONDS) as found:
+        with socket.create_connection((address, port), timeout=PORT_CHECK_SECONDS) as found:
             return PortCheck(address, str(found.getsockname()[0]))
     except ConnectionRefusedError:
         itself = " (which is this machine itself)" if is_loopback(address) else ""
         return PortCheck(
-            trouble=f"{where}{itself} refuses: the machine is up, but nobody listens there yet",
-            fix="check that process 0 was started on that machine and has not ended",
+            trouble=f"{where}{itself} refuses: the machine is up, but nothing listens yet",
+            fix="check that process 0 was started on that machine and still runs",
         )
     except TimeoutError:
         return PortCheck(
             trouble=f"{where} does not answer",
-            fix="check for a firewall in between, and that the address is the right one",
+            fix="check for a firewall in between, and that the address is correct",
         )
     except OSError as error:
         return PortCheck(
-            trouble=f"there is no way to {where}: {error.strerror or error}",
-            fix="check the link, that the machine is up, and that the address is right",
+            trouble=f"there is no route to {where}: {error.strerror or error}",
+            fix="check the link, that the machine is up, and that the address is correct",
         )
-
-
-GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
-FAMILIES = socket.AF_INET, socket.AF_INET6
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class Network:
         return f"{self.interface} ({self.address})"
 
 
-LOOPBACK = Network("lo", "127.0.0.1")
+LOOPBACK_NETWORK = Network("lo", "127.0.0.1")
 
 
 def interfaces() -> dict[str, list[str]]:
@@ -92,9 +91,7 @@ def interfaces() -> dict[str, list[str]]:
     up = {name for name, stats in psutil.net_if_stats().items() if stats.isup}
     found: dict[str, list[str]] = {}
     for name, entries in psutil.net_if_addrs().items():
-        addresses = [
-            e.address for e in entries if e.family in (socket.AF_INET, socket.AF_INET6)
-        ]
+        addresses = [e.address for e in entries if e.family in ADDRESS_FAMILIES]
         if name in up:
             found[name] = sorted(filter(_has_scope, addresses), key=_is_ipv6)
     return found
@@ -107,7 +104,7 @@ def own_addresses() -> list[str]:
 
 
 def resolve(name: str) -> list[str]:
-    """Return the addresses of a machine, IPv4 first; none if its name is not known here."""
+    """Return the addresses of a machine, IPv4 first; none if its name cannot be resolved."""
     try:
         entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
@@ -116,12 +113,12 @@ def resolve(name: str) -> list[str]:
 
 
 def is_loopback(address: str) -> bool:
-    """Say whether an address means the machine that uses it."""
+    """Return whether an address means the machine that uses it."""
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
-def says_loopback(name: str) -> bool:
-    """Say whether `name` is written as an address of loopback, rather than leads there."""
+def is_written_as_loopback(name: str) -> bool:
+    """Return whether `name` is itself a loopback address, rather than resolves to one."""
     try:
         return name == "localhost" or is_loopback(name)
     except ValueError:
@@ -131,33 +128,33 @@ def says_loopback(name: str) -> bool:
 def network_by_name(name: str) -> Network | None:
     """Return the network on which others look for this machine, which they call `name`.
 
-    Debian lets a machine's own name mean loopback to itself. Then it is the only network
-    there is, or None if there are several.
+    On Debian a machine's own name resolves to loopback on that machine. Then return the only
+    network there is, or None if there are several.
     """
     known = [address for address in resolve(name) if not is_loopback(address)]
     if known:
         return network_of(source_address(known[0]) or known[0])
     own = own_addresses()
-    if says_loopback(name) or not own:
-        return LOOPBACK  # not by a name, but meant: all "machines" are this one
+    if is_written_as_loopback(name) or not own:
+        return LOOPBACK_NETWORK  # written on purpose: all "machines" are this one
     return network_of(own[0]) if len(own) == 1 else None
 
 
 def network_of(address: str) -> Network:
     """Return the network on which this machine has `address`."""
     if is_loopback(address):
-        return LOOPBACK
+        return LOOPBACK_NETWORK
     for name, addresses in interfaces().items():
         if address in addresses:
             return Network(name, address)
     return Network("", address)
 
 
-def asked_network(setting: str, variables: Mapping[str, str]) -> Network | None:
-    """Return the network a person asked for, if any; a name that is none is an error.
+def requested_network(setting: str, variables: Mapping[str, str]) -> Network | None:
+    """Return the network the user asked for, if any; an unknown interface is an error.
 
-    Variables count for more than the setting, and what one says holds for both backends.
-    NCCL understands patterns, such as `^docker`: they are left to it.
+    Variables override the setting, and each of them holds for both backends. Patterns that
+    only NCCL understands, such as `^docker`, are left to NCCL.
     """
     named = [(variables[name], name) for name in (GLOO, NCCL) if variables.get(name)]
     if setting:
@@ -173,8 +170,8 @@ def asked_network(setting: str, variables: Mapping[str, str]) -> Network | None:
     return None
 
 
-def variables_for(network: Network, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return what tells the backends which interface to use, where nobody has told them."""
+def backend_variables(network: Network, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that select `network` for the backends, unless already set."""
     names = [name for name in (GLOO, NCCL) if not variables.get(name)]
     return dict.fromkeys(names, network.interface) if network.interface else {}
 
@@ -185,7 +182,7 @@ def _check_name(name: str, where: str) -> None:
         raise ConfigError(
             f"the network interface `{name}` {missing} on {socket.gethostname()}",
             where=where,
-            fix=f"choose one of {_known()}, or leave it out: the kernel knows the way",
+            fix=f"choose one of {_known()}, or leave it out: the kernel knows the route",
         )
 
 

@@ -1,47 +1,52 @@
-"""Who is here and who is missing; and whether those who are here can work together."""
+"""Which processes have arrived, which are missing, and whether all can work together."""
 
 import os
 import socket
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import msgspec
 from torch.distributed.distributed_c10d import Store
 
-from unisono.comm.bootstrap.clocks import ClockOffset, answer_clock, ask_clock
+from unisono.clock_skew import CLOCK_FIX, ClockOffset, compare_clocks
 from unisono.comm.bootstrap.launcher_env import LauncherEnv
 from unisono.comm.bootstrap.network import Network, check_port
-from unisono.comm.bootstrap.store import listen, read
+from unisono.comm.bootstrap.store import (
+    STORE_POLL_SECONDS,
+    answer_clock,
+    ask_clock,
+    listen,
+    read_key,
+)
 from unisono.comm.waiting import Waiting
 from unisono.errors import RunError
 
-LOOK_EVERY_SECONDS = 0.02
 NAMES_SHOWN = 8
-KNOCKS_AT_ONCE = 16
-GOODBYE_SECONDS = 5.0
+PORT_CHECKS_AT_ONCE = 16
+VERDICT_READ_SECONDS = 5.0
 
 
-class Seat(msgspec.Struct, frozen=True):
-    """A process that has arrived. Others may knock at its `port`, to see whether they can."""
+class Arrival(msgspec.Struct, frozen=True):
+    """A process that has arrived. The others check that they can connect to its `port`."""
 
     host: str
     pid: int
     address: str
-    machine: bool = False
+    is_first_of_machine: bool = False
     port: int = 0
 
 
-class Findings(msgspec.Struct, frozen=True):
-    """What a process found out about the others: whom it cannot reach, and its clock."""
+class RollCallFindings(msgspec.Struct, frozen=True):
+    """What one process found: which machines it cannot reach, and how its clock differs."""
 
     unreached: dict[int, str] = {}
     clock: ClockOffset = ClockOffset()
 
 
 class RollCallVerdict(msgspec.Struct, frozen=True):
-    """What process 0 made of all findings."""
+    """What process 0 concludes from all findings."""
 
     trouble: str = ""
     fix: str = ""
@@ -50,151 +55,149 @@ class RollCallVerdict(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class RollCall:
-    """The roll-call of one process, in the store of the run."""
+    """The roll call of one process, through the store of the run."""
 
     store: Store
-    place: LauncherEnv
+    env: LauncherEnv
     network: Network
     waiting: Waiting
 
-    def hold(self) -> RollCallVerdict:
-        """Return when all are here and fit to work together; say who is missing."""
-        if self.place.on_one_machine:
-            self._sit(port=0)
+    def run(self) -> RollCallVerdict:
+        """Wait until all processes have arrived; return whether they can work together."""
+        if self.env.on_one_machine:
+            self._register(port=0)
             self._wait_for_all()
             return RollCallVerdict()
-        with listen(self.network.address, 0) as door:
-            self._sit(port=door.getsockname()[1])
+        with listen(self.network.address, 0) as listening:
+            self._register(port=listening.getsockname()[1])
             self._wait_for_all()
-            verdict = self._judge() if self.place.rank == 0 else self._find_out()
-        return verdict
+            return self._lead() if self.env.rank == 0 else self._follow()
 
-    def _sit(self, port: int) -> None:
-        seat = Seat(
+    def _register(self, port: int) -> None:
+        arrival = Arrival(
             host=socket.gethostname(),
             pid=os.getpid(),
             address=self.network.address,
-            machine=self.place.local_rank == 0,
+            is_first_of_machine=self.env.local_rank == 0,
             port=port,
         )
-        mine = msgspec.json.encode(seat).decode()
-        there = bytes(self.store.compare_set(self._seat(self.place.rank), "", mine))
-        if there != mine.encode():
-            other = msgspec.json.decode(there, type=Seat)
+        mine = msgspec.json.encode(arrival).decode()
+        stored = bytes(self.store.compare_set(_key(self.env.rank), "", mine))
+        if stored != mine.encode():
+            other = msgspec.json.decode(stored, type=Arrival)
             raise RunError(
-                f"two processes say that they are process {self.place.rank}: pid {other.pid} "
-                f"on {other.host} and pid {seat.pid} on {seat.host}",
-                where=f"environment variables of {self.place.launcher}",
-                fix="give every process a rank of its own; do not start two runs on one port",
+                f"two processes claim to be process {self.env.rank}: pid {other.pid} on "
+                f"{other.host} and pid {arrival.pid} on {arrival.host}",
+                where=f"environment variables of {self.env.launcher}",
+                fix="give every process its own rank; do not start two runs on one port",
             )
 
     def _wait_for_all(self) -> None:
-        missing = list(range(self.place.size))
+        missing = list(range(self.env.size))
         while missing:
-            missing = [rank for rank in missing if not self.store.check([self._seat(rank)])]
+            missing = [rank for rank in missing if not self.store.check([_key(rank)])]
             if missing:
                 self._describe(missing)
-                # Only process 0 is next to the store; the others need not ask all the time.
-                self.waiting.pause(LOOK_EVERY_SECONDS * (1 if self.place.rank == 0 else 10))
-        self.waiting.describe("all processes are here, but not all have looked around yet")
+                # Only process 0 is next to the store; the others need not poll as often.
+                self.waiting.pause(STORE_POLL_SECONDS * (1 if self.env.rank == 0 else 10))
+        self.waiting.describe("all processes have arrived, but not all have checked the others")
 
     def _describe(self, missing: Sequence[int]) -> None:
-        size = self.place.size
+        size = self.env.size
         here = [rank for rank in range(size) if rank not in missing]
-        whom = f"{len(here)} of {size} processes are here ({self._named(here)})"
         self.waiting.describe(
-            f"process {self.place.rank} on {socket.gethostname()} waits on {self.network}: "
-            f"{whom}, missing: {_listed(missing)}",
-            "check that they were started and what they say",
+            f"process {self.env.rank} on {socket.gethostname()} waits on {self.network}: "
+            f"{len(here)} of {size} processes are here ({self._named(here)}), "
+            f"missing: {_listed(missing)}",
+            "check that they were started and what they report",
         )
 
     def _named(self, ranks: Sequence[int]) -> str:
         hosts: dict[str, list[int]] = {}
         for rank in ranks:
-            hosts.setdefault(self._seated(rank).host, []).append(rank)
+            hosts.setdefault(self._arrival(rank).host, []).append(rank)
         shown = [f"{_listed(there)} on {host}" for host, there in hosts.items()]
         return ", ".join(shown[:NAMES_SHOWN]) + (", …" if len(shown) > NAMES_SHOWN else "")
 
-    def _seated(self, rank: int) -> Seat:
-        return msgspec.json.decode(read(self.store, self._seat(rank)) or b"", type=Seat)
+    def _arrival(self, rank: int) -> Arrival:
+        return msgspec.json.decode(read_key(self.store, _key(rank)) or b"", type=Arrival)
 
-    def _find_out(self) -> RollCallVerdict:
-        rank, store = self.place.rank, self.store
-        findings = Findings(self._unreached(), ask_clock(store, rank, self.waiting))
+    def _follow(self) -> RollCallVerdict:
+        rank, store = self.env.rank, self.store
+        findings = RollCallFindings(self._unreached(), ask_clock(store, rank, self.waiting))
         store.set(f"findings/{rank}", msgspec.json.encode(findings).decode())
-        while (text := read(store, "verdict")) is None:
-            self.waiting.pause(LOOK_EVERY_SECONDS)
+        while (text := read_key(store, "verdict")) is None:
+            self.waiting.pause(STORE_POLL_SECONDS)
         store.set(f"read/{rank}", "yes")
         return msgspec.json.decode(text, type=RollCallVerdict)
 
-    def _judge(self) -> RollCallVerdict:
-        found = {0: Findings(self._unreached())}
-        others = range(1, self.place.size)
+    def _lead(self) -> RollCallVerdict:
+        found = {0: RollCallFindings(self._unreached())}
+        others = range(1, self.env.size)
         answered: Counter[int] = Counter()
-        while len(found) < self.place.size:
+        while len(found) < self.env.size:
             answer_clock(self.store, others, answered)
             for rank in others:
-                text = None if rank in found else read(self.store, f"findings/{rank}")
+                text = None if rank in found else read_key(self.store, f"findings/{rank}")
                 if text is not None:
-                    found[rank] = msgspec.json.decode(text, type=Findings)
-            self.waiting.pause(LOOK_EVERY_SECONDS)
-        verdict = judge({rank: self._seated(rank) for rank in found}, found)
+                    found[rank] = msgspec.json.decode(text, type=RollCallFindings)
+            self.waiting.pause(STORE_POLL_SECONDS)
+        verdict = judge_findings({rank: self._arrival(rank) for rank in found}, found)
         self.store.set("verdict", msgspec.json.encode(verdict).decode())
         if verdict.trouble:
-            self._let_all_read()
+            self._wait_until_read()
         return verdict
 
-    def _let_all_read(self) -> None:
-        # The store ends with this process, and nobody could read the verdict in it.
-        waiting = Waiting("", min(GOODBYE_SECONDS, self.waiting.seconds_left))
-        keys = [f"read/{rank}" for rank in range(1, self.place.size)]
+    def _wait_until_read(self) -> None:
+        # The store ends with this process, and the verdict in it would be lost.
+        waiting = Waiting("", min(VERDICT_READ_SECONDS, self.waiting.seconds_left))
+        keys = [f"read/{rank}" for rank in range(1, self.env.size)]
         while waiting.seconds_left and not self.store.check(keys):
-            waiting.pause(LOOK_EVERY_SECONDS)
+            waiting.pause(STORE_POLL_SECONDS)
 
     def _unreached(self) -> dict[int, str]:
-        """Return the machines this one cannot reach, by the rank of a process there."""
-        if self.place.local_rank:
+        """Return the machines this one cannot reach, by the rank of their first process."""
+        if self.env.local_rank:
             return {}
-        seats = {rank: self._seated(rank) for rank in range(self.place.size)}
-        there = [
-            rank for rank, seat in seats.items() if seat.machine and rank != self.place.rank
-        ]
-        with ThreadPoolExecutor(KNOCKS_AT_ONCE) as pool:
-            knocks = pool.map(
-                lambda rank: check_port(seats[rank].address, seats[rank].port), there
-            )
+        arrivals = {rank: self._arrival(rank) for rank in range(self.env.size)}
+        others = {
+            rank: arrival
+            for rank, arrival in arrivals.items()
+            if arrival.is_first_of_machine and rank != self.env.rank
+        }
+        with ThreadPoolExecutor(PORT_CHECKS_AT_ONCE) as pool:
+            checks = pool.map(lambda one: check_port(one.address, one.port), others.values())
             return {
                 rank: found.trouble
-                for rank, found in zip(there, knocks, strict=True)
+                for rank, found in zip(others, checks, strict=True)
                 if found.trouble
             }
 
-    @staticmethod
-    def _seat(rank: int) -> str:
-        return f"seat/{rank}"
 
-
-def judge(seats: dict[int, Seat], found: dict[int, Findings]) -> RollCallVerdict:
-    """Return what is to be said about processes that have all arrived."""
+def judge_findings(
+    arrivals: Mapping[int, Arrival], found: Mapping[int, RollCallFindings]
+) -> RollCallVerdict:
+    """Return whether the processes, which have all arrived, can work together."""
     for rank, findings in found.items():
         for other, trouble in findings.unreached.items():
             return RollCallVerdict(
-                f"process {rank} on {seats[rank].host} ({seats[rank].address}) cannot reach "
-                f"process {other} on {seats[other].host}: {trouble}",
-                "processes need all ports between their machines; if the address is not one of "
-                "their common network, set `sync.interface`",
+                f"process {rank} on {arrivals[rank].host} ({arrivals[rank].address}) cannot "
+                f"reach process {other} on {arrivals[other].host}: {trouble}",
+                "open all ports between the machines; if the address is not on a network that "
+                "they share, set `sync.interface`",
             )
     warnings = []
     for rank, findings in found.items():
-        clock = findings.clock
-        said = f"the clock of {seats[rank].host} {clock.words} that of {seats[0].host}"
-        if clock.is_wrong:
-            return RollCallVerdict(
-                said, "set the clocks of all machines by NTP (chrony, timesyncd)"
-            )
-        if clock.is_doubtful and said not in warnings:
-            warnings.append(said)
-    return RollCallVerdict(warnings=tuple(warnings))
+        clocks = compare_clocks(findings.clock, arrivals[rank].host, arrivals[0].host)
+        if clocks.is_wrong:
+            return RollCallVerdict(clocks.text, CLOCK_FIX)
+        if clocks.is_doubtful:
+            warnings.append(clocks.text)
+    return RollCallVerdict(warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _key(rank: int) -> str:
+    return f"arrival/{rank}"
 
 
 def _listed(ranks: Sequence[int]) -> str:

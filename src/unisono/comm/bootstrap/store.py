@@ -1,13 +1,14 @@
-"""The store of a run: a table of short texts, held by process 0, that all can read.
+"""The store of a run: a table of short texts that process 0 hosts and all processes read.
 
-Torch's store asks nobody who they are. So it listens on one address and on no other.
-
-Where process 0 listens: on one address, the one by which the others call it.
+Torch's store authenticates nobody. It therefore listens on a single address, the one under
+which the other machines know process 0. Clocks are compared through the store, too.
 """
 
 import select
 import socket
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import timedelta
 
@@ -15,11 +16,15 @@ import psutil
 from torch._C._distributed_c10d import TCPStore
 from torch.distributed.distributed_c10d import Store
 
+from unisono.clock_skew import ClockOffset, measure_offset
 from unisono.comm.bootstrap.network import network_by_name, own_addresses
 from unisono.comm.waiting import Waiting
 from unisono.errors import RunError
 
 BACKLOG = 1024
+ACCEPT_POLL_SECONDS = 0.2
+STORE_POLL_SECONDS = 0.02
+CLOCK_ROUNDS = 3
 
 
 def listen(address: str, port: int) -> socket.socket:
@@ -35,13 +40,58 @@ def listen(address: str, port: int) -> socket.socket:
         raise RunError(
             f"cannot listen on {address} port {port}: {error.strerror}{_holder_of(port)}",
             where=f"process 0 on {socket.gethostname()}",
-            fix="end what uses the port, or set MASTER_PORT to another one everywhere",
+            fix="stop the program that uses the port, or set MASTER_PORT to another one "
+            "everywhere",
         ) from error
     return listening
 
 
+def _holder_of(port: int) -> str:
+    """Return which process listens on a port, as far as the system shows it."""
+    with suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections(kind="tcp"):
+            taken = connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+            if taken and connection.pid:
+                name = psutil.Process(connection.pid).name()
+                return f" by {name} (pid {connection.pid})"
+    return ""
+
+
+def listen_as(name: str, port: int, waiting: Waiting) -> socket.socket:
+    """Return a socket that listens where others look for this machine, which they call `name`.
+
+    If the name does not tell which network that is, listen on all of them until the first
+    other machine connects, then keep only that one.
+    """
+    network = network_by_name(name)
+    if network is not None:
+        return listen(network.address, port)
+    addresses = own_addresses()
+    with ExitStack() as opened:
+        sockets = [opened.enter_context(listen(address, port)) for address in addresses]
+        while (contacted := _contacted(sockets, addresses)) is None:
+            waiting.describe(
+                f"{socket.gethostname()} listens on {', '.join(addresses)} port {port}, and no "
+                "other machine has connected yet",
+                "check that training was started on the others and what it reports there",
+            )
+            waiting.pause(0)
+        # Further connections already wait in its backlog, and the store will accept them.
+        return contacted.dup()
+
+
+def _contacted(sockets: Sequence[socket.socket], own: Sequence[str]) -> socket.socket | None:
+    ready, _, _ = select.select(sockets, [], [], ACCEPT_POLL_SECONDS)
+    for listening in ready:
+        caller, (address, *_) = listening.accept()
+        caller.close()
+        if address not in own:  # processes of this machine try every address
+            return listening
+    return None
+
+
 def host_store(listening: socket.socket) -> TCPStore:
-    """Return a store that answers on a socket, which is its own from now on."""
+    """Return a store that answers on `listening` and owns that socket from now on."""
     address, port = listening.getsockname()[:2]
     return TCPStore(
         address,
@@ -52,8 +102,8 @@ def host_store(listening: socket.socket) -> TCPStore:
     )
 
 
-def visit_store(address: str, port: int, seconds: float) -> TCPStore:
-    """Return the store that another process holds."""
+def connect_store(address: str, port: int, seconds: float) -> TCPStore:
+    """Return the store that another process hosts."""
     return TCPStore(
         address,
         port,
@@ -63,55 +113,29 @@ def visit_store(address: str, port: int, seconds: float) -> TCPStore:
     )
 
 
-def read(store: Store, key: str) -> bytes | None:
-    """Return what stands under `key`, or None; without waiting for it, as `get` would."""
+def read_key(store: Store, key: str) -> bytes | None:
+    """Return the value of `key`, or None at once if nobody has set it (`get` would wait)."""
     return bytes(store.get(key)) if store.check([key]) else None
 
 
-def _holder_of(port: int) -> str:
-    """Say who listens on a port, if the system tells us."""
-    with suppress(psutil.Error, OSError):
-        for connection in psutil.net_connections(kind="tcp"):
-            taken = connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
-            if taken and connection.pid:
-                name = psutil.Process(connection.pid).name()
-                return f" by {name} (pid {connection.pid})"
-    return ""
+def ask_clock(store: Store, rank: int, waiting: Waiting) -> ClockOffset:
+    """Return by how much the clock here is ahead of the clock of the store's host."""
+    rounds = iter(range(CLOCK_ROUNDS))
+
+    def read_host_clock() -> float:
+        key = f"{rank}/{next(rounds)}"
+        store.set(f"clock/request/{key}", "now?")
+        while (reply := read_key(store, f"clock/reply/{key}")) is None:
+            waiting.pause(STORE_POLL_SECONDS)
+        return float(reply)
+
+    return ClockOffset().relative_to(measure_offset(read_host_clock, CLOCK_ROUNDS))
 
 
-LOOK_EVERY_SECONDS = 0.2
-
-
-def open_door(name: str, port: int, waiting: Waiting) -> socket.socket:
-    """Return a socket that listens where others look for this machine, which they call `name`.
-
-    If that cannot be known, the first of them to call shows it.
-    """
-    network = network_by_name(name)
-    if network is not None:
-        return listen(network.address, port)
-    return _first_called(own_addresses(), port, waiting)
-
-
-def _first_called(addresses: Sequence[str], port: int, waiting: Waiting) -> socket.socket:
-    with ExitStack() as others:
-        doors = [others.enter_context(listen(address, port)) for address in addresses]
-        while (called := _called(doors, addresses)) is None:
-            waiting.describe(
-                f"{socket.gethostname()} listens on {', '.join(addresses)} port {port}, and no "
-                "other machine has called yet",
-                "check that training was started on the others and what it says there",
-            )
-            waiting.pause(0)
-        # What has called on it meanwhile still waits there, and the store will answer.
-        return called.dup()
-
-
-def _called(doors: Sequence[socket.socket], own: Sequence[str]) -> socket.socket | None:
-    ready, _, _ = select.select(doors, [], [], LOOK_EVERY_SECONDS)
-    for door in ready:
-        caller, (address, *_) = door.accept()
-        caller.close()
-        if address not in own:  # a process of this machine tries all doors
-            return door
-    return None
+def answer_clock(store: Store, ranks: Iterable[int], answered: Counter[int]) -> None:
+    """Answer those of `ranks` that have asked for the time; count the answers in `answered`."""
+    for rank in ranks:
+        key = f"{rank}/{answered[rank]}"
+        if answered[rank] < CLOCK_ROUNDS and store.check([f"clock/request/{key}"]):
+            store.set(f"clock/reply/{key}", repr(time.time()))
+            answered[rank] += 1

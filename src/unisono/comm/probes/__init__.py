@@ -1,1 +1,1 @@
-"""Measurements of links and of gradient compression, through the group that trains."""
+"""Measurements before a run: links between machines, and the cost of compression."""

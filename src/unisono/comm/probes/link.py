@@ -1,9 +1,8 @@
-"""Who speaks with whom when everybody has to speak with everybody, one at a time.
+"""How fast the links between processes are, measured through the group that trains.
 
-How fast processes can speak to each other, through the very group that trains.
-
-Every function is called by all processes at the same time. Bytes go over the same sockets as
-gradients will; what is measured is what arrives.
+All processes call each function at the same time. The bytes go over the same sockets as the
+gradients later; the receiver measures the rate. Pairs of machines take turns round robin, so
+that no machine is in two transfers at once.
 """
 
 import math
@@ -21,12 +20,20 @@ from unisono.cost_model.probe_results import OneWay, Sum
 
 Pairs = tuple[tuple[int, int], ...]
 
+FIRST_PROBE_BYTES = 1 << 16
+MOST_PROBE_BYTES = 1 << 28
+PAIR_SECONDS = 0.3  # shorter transfers mostly measure buffers
+REPEATED_TRANSFERS = 2
+PULSE_SECONDS = 0.25
+WARM_UP = 2
+PINGS = 15
 
-def rounds(players: int) -> list[Pairs]:
-    """Return rounds of pairs: each meets each once, and nobody is in two pairs of a round."""
-    seats: list[int | None] = list(range(players))
-    if players % 2:
-        seats.append(None)  # whoever meets it has a rest
+
+def round_robin(count: int) -> list[Pairs]:
+    """Return rounds of pairs: every two meet once, and nobody is in two pairs of a round."""
+    seats: list[int | None] = list(range(count))
+    if count % 2:
+        seats.append(None)  # a bye: whoever faces it rests
     found = []
     for _ in range(len(seats) - 1):
         half = len(seats) // 2
@@ -37,17 +44,8 @@ def rounds(players: int) -> list[Pairs]:
     return found
 
 
-FIRST_BYTES = 1 << 16
-MOST_BYTES = 1 << 28
-PAIR_SECONDS = 0.3  # a transfer that takes this long says more than one through a buffer
-AGAIN = 2
-PULSE_SECONDS = 0.25
-WARM_UP = 2
-PINGS = 15
-
-
 def latency(comm: Comm) -> float:
-    """Return the seconds that the smallest possible sum takes."""
+    """Return the seconds that the smallest possible all-reduce takes."""
     if comm.world.size == 1:
         return 0.0
     number = torch.zeros(1, device=comm.world.device)
@@ -56,26 +54,26 @@ def latency(comm: Comm) -> float:
 
 
 def sum_of(comm: Comm, count: int) -> Sum:
-    """Sum `count` numbers over all processes and say how long it took."""
+    """All-reduce `count` numbers over all processes; return how long it took."""
     return _timed_sum(comm, torch.zeros(max(1, count), device=comm.world.device))
 
 
 def one_way_rates(
     comm: Comm, first_ranks: Sequence[int], seconds: float = math.inf
 ) -> list[OneWay]:
-    """Return the rate from every machine to every other; each is known by its first rank.
+    """Return the rate from every machine to every other; its first rank stands for a machine.
 
-    After so many `seconds` those that are left are left out.
+    Pairs whose turn has not come after `seconds` are left out.
     """
     mine: list[OneWay] = []
     began = time.perf_counter()
-    for number, pairs in enumerate(rounds(len(first_ranks))):
+    for number, pairs in enumerate(round_robin(len(first_ranks))):
         if number and comm.any(time.perf_counter() - began > seconds):
             break
-        for turned in (False, True):
+        for reverse in (False, True):
             comm.barrier()
             for low, high in pairs:
-                sender, receiver = (high, low) if turned else (low, high)
+                sender, receiver = (high, low) if reverse else (low, high)
                 ends = first_ranks[sender], first_ranks[receiver]
                 if comm.world.rank in ends:
                     rate = _transfer(comm, *ends)
@@ -83,20 +81,20 @@ def one_way_rates(
     rows = comm.gather([len(mine)])
     most = int(max(row[0] for row in rows))
     numbers = [value for one in mine for value in (one.sender, one.receiver, one.rate)]
-    told = comm.gather([*numbers, *[-1.0] * (3 * most - len(numbers))])
-    return sorted(_read(told), key=lambda one: (one.sender, one.receiver))
+    gathered = comm.gather([*numbers, *[-1.0] * (3 * most - len(numbers))])
+    return sorted(_decode(gathered), key=lambda one: (one.sender, one.receiver))
 
 
 def sustained(
     comm: Comm, first_ranks: Sequence[int], rate: float, seconds: float
 ) -> list[float]:
-    """Return the rates of a steady stream around all machines, pulse by pulse.
+    """Return the rates of a steady stream in a ring of all machines, pulse by pulse.
 
-    The slowest machine of each pulse counts: all wait for it.
+    The slowest machine sets the rate of each pulse, since all wait for it.
     """
     if len(first_ranks) < 2:
         return []
-    size = int(min(MOST_BYTES, max(FIRST_BYTES, rate * PULSE_SECONDS)))
+    size = int(min(MOST_PROBE_BYTES, max(FIRST_PROBE_BYTES, rate * PULSE_SECONDS)))
     began, rates = time.perf_counter(), []
     while True:
         took = _pulse(comm, first_ranks, size)
@@ -119,22 +117,22 @@ def _timed_sum(comm: Comm, numbers: Tensor) -> Sum:
 
 
 def _transfer(comm: Comm, sender: int, receiver: int) -> float:
-    """Send more and more until it takes a while; return what arrived each second."""
-    size = FIRST_BYTES
+    """Send more and more until a transfer takes long enough; return its bytes per second."""
+    size = FIRST_PROBE_BYTES
     while True:
         seconds = _once(comm, sender, receiver, size)
-        if seconds >= PAIR_SECONDS or size >= MOST_BYTES:
-            # A sender that is busy for a moment makes one slower; a receiver that is, and what
-            # a shaper saved up meanwhile, make one look faster.
-            again = [_once(comm, sender, receiver, size) for _ in range(AGAIN)]
+        if seconds >= PAIR_SECONDS or size >= MOST_PROBE_BYTES:
+            # A sender that is busy for a moment makes one transfer slower. A busy receiver, or
+            # the burst a traffic shaper allows after a pause, makes one look faster.
+            again = [_once(comm, sender, receiver, size) for _ in range(REPEATED_TRANSFERS)]
             return size / median([seconds, *again])
-        # Some more than seems needed: what waits in buffers makes short transfers look fast.
+        # More than seems needed: buffers make short transfers look fast.
         wanted = size * 1.3 * PAIR_SECONDS / max(seconds, 1e-6)
-        size = int(min(MOST_BYTES, max(2 * size, min(wanted, 16 * size))))
+        size = int(min(MOST_PROBE_BYTES, max(2 * size, min(wanted, 16 * size))))
 
 
 def _once(comm: Comm, sender: int, receiver: int, size: int) -> float:
-    """Return the receiver's seconds between a first byte and the last, on both sides."""
+    """Return, on both sides, the receiver's seconds between the first byte and the last."""
     device = comm.world.device
     first, data = (torch.empty(n, dtype=torch.uint8, device=device) for n in (1, size))
     took = torch.empty(1, dtype=torch.float64, device=device)
@@ -158,15 +156,15 @@ def _pulse(comm: Comm, first_ranks: Sequence[int], size: int) -> float:
     comm.barrier()
     if comm.world.rank not in first_ranks:
         return 0.0
-    place = first_ranks.index(comm.world.rank)
-    after = first_ranks[(place + 1) % len(first_ranks)]
-    before = first_ranks[place - 1]
+    position = first_ranks.index(comm.world.rank)
+    after = first_ranks[(position + 1) % len(first_ranks)]
+    before = first_ranks[position - 1]
     mine, other = (
         torch.empty(size, dtype=torch.uint8, device=comm.world.device) for _ in range(2)
     )
     began = time.perf_counter()
-    # First the receiving: that one is ready to is told over the same connection, and behind
-    # what is sent it would arrive so late that the two directions take turns.
+    # Receive first: "ready to receive" travels over the same connection, and behind our data it
+    # would arrive so late that the two directions take turns.
     both = [dist.P2POp(dist.irecv, other, before), dist.P2POp(dist.isend, mine, after)]
     for work in dist.batch_isend_irecv(both):
         work.wait()
@@ -174,9 +172,9 @@ def _pulse(comm: Comm, first_ranks: Sequence[int], size: int) -> float:
     return time.perf_counter() - began
 
 
-def _read(told: Sequence[Sequence[float]]) -> list[OneWay]:
+def _decode(gathered: Sequence[Sequence[float]]) -> list[OneWay]:
     found = []
-    for row in told:
+    for row in gathered:
         for at in range(0, len(row), 3):
             if row[at] >= 0:
                 found.append(OneWay(int(row[at]), int(row[at + 1]), row[at + 2]))

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 
 from unisono.comm.collectives import take_means
+from unisono.comm.group import Solo
 from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState, StrategyTensors, World
-from unisono.comm.solo import Solo
 from unisono.comm.strategies.all_reduce import SummedReplica
 from unisono.comm.strategies.compressed import PackedSum, trained_weights
 from unisono.comm.strategies.ddp import DdpReplica, already, sum_bucket

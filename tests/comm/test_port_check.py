@@ -21,13 +21,13 @@ def test_further_addresses_are_tried():
 
 def test_a_name_that_is_not_known():
     found = check_port("no-such-host.invalid", 1)
-    assert found.trouble == "the name no-such-host.invalid is not known here"
+    assert found.trouble == "this machine cannot resolve the name no-such-host.invalid"
     assert "/etc/hosts" in found.fix
 
 
 def test_a_machine_on_which_nobody_listens():
     found = check_port("127.0.0.1", free_port())
-    assert "nobody listens there yet" in found.trouble
+    assert "nothing listens yet" in found.trouble
     assert "process 0" in found.fix
 
 

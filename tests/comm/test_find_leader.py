@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from joining import ends_of, start_here, start_together, variables
+from join_processes import ends_of, start_here, start_together, variables
 
 from support.ranks import free_port
 from unisono.units import duration
@@ -45,7 +45,7 @@ def test_two_processes_of_one_rank_are_told_apart():
     port = free_port()
     ends = ends_of(start_together(at(port, rank, 3, START=4) for rank in (0, 1, 1)))
     assert [end.exit_code for end in ends] == [4] * 3
-    assert sum("two processes say that they are process 1" in end.said for end in ends) == 1
+    assert sum("two processes claim to be process 1" in end.said for end in ends) == 1
 
 
 def test_an_interface_that_is_not_there_is_named_with_those_that_are():

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from joining import JOINER
+from join_processes import JOINER
 from test_across_machines import spoil_name
 
 from support.ranks import free_port
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.ranks
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 AGENT = [sys.executable, "-m", "unisono.cli.agent"]
-LATE = [sys.executable, str(Path(__file__).parent / "late.py"), "20"]
+LATE = [sys.executable, str(Path(__file__).parent / "late_clock.py"), "20"]
 LIMIT_SECONDS = 120
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
@@ -98,7 +98,7 @@ def test_torchrun_that_goes_on_with_fewer_machines_than_asked_is_stopped(lab):
         second.kill()
     assert first.returncode != 0
     assert not told(out)
-    assert "torchrun was asked for 2 machines, but goes on with 1" in said
+    assert "torchrun was asked for 2 machines, but continues with 1" in said
 
 
 def test_our_agent_names_the_machine_whose_clock_is_behind(lab):
@@ -142,4 +142,4 @@ def test_our_agents_say_which_machines_are_missing(lab):
         assert line.startswith(f"node{node} waits: 2 of 3 machines are here (node"), line
         assert "1 missing" in line
     assert astray.startswith("node1 waits for the first machine at node0 port 29501"), astray
-    assert "nobody listens there yet" in astray
+    assert "nothing listens yet" in astray

@@ -3,27 +3,27 @@ import socket
 import pytest
 import torch
 
-from unisono.comm.bootstrap.join import world_at
+from unisono.comm.bootstrap.join import world_of
 from unisono.comm.bootstrap.launcher_env import LauncherEnv
 from unisono.comm.collectives import all_or_none, check_same, tensors_from_leader
+from unisono.comm.group import Solo
 from unisono.comm.protocol import World
-from unisono.comm.solo import Solo
 from unisono.errors import DataError, PeerFailedError, RunError
 
 HOST = socket.gethostname()
 
 
 def test_a_place_has_a_device_of_its_own():
-    place = LauncherEnv("torchrun", rank=3, size=4, local_rank=1, local_size=2)
-    assert world_at(place, "cuda") == World(3, 4, 1, 2, "cuda:1")
-    assert not world_at(place, "cpu").leads
-    assert world_at(LauncherEnv(), "cpu") == World()
+    env = LauncherEnv("torchrun", rank=3, size=4, local_rank=1, local_size=2)
+    assert world_of(env, "cuda") == World(3, 4, 1, 2, "cuda:1")
+    assert not world_of(env, "cpu").leads
+    assert world_of(LauncherEnv(), "cpu") == World()
 
 
 def test_a_process_that_sees_but_one_gpu_takes_it(monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    place = LauncherEnv("slurm", rank=3, size=4, local_rank=1, local_size=2)
-    assert world_at(place, "cuda").device == "cuda:0"
+    env = LauncherEnv("slurm", rank=3, size=4, local_rank=1, local_size=2)
+    assert world_of(env, "cuda").device == "cuda:0"
 
 
 def say(comm):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unisono.comm.bootstrap.launcher_env import LauncherEnv, launcher_env_from, meeting_point
+from unisono.comm.bootstrap.launcher_env import LauncherEnv, launcher_env_from, leader_endpoint
 from unisono.errors import ConfigError
 
 TORCHRUN = {
@@ -33,8 +33,8 @@ SLURM = {
 }
 
 
-def numbers(place):
-    return place.rank, place.size, place.local_rank, place.local_size
+def numbers(env):
+    return env.rank, env.size, env.local_rank, env.local_size
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def numbers(place):
     ],
 )
 def test_each_launcher_is_understood(variables, launcher, wanted):
-    place = launcher_env_from(variables)
-    assert place.launcher == launcher
-    assert numbers(place) == wanted
+    env = launcher_env_from(variables)
+    assert env.launcher == launcher
+    assert numbers(env) == wanted
 
 
 def test_the_innermost_launcher_counts():
@@ -116,13 +116,13 @@ def nobody(hosts):
 
 
 def test_processes_meet_where_the_launcher_says():
-    assert meeting_point(launcher_env_from(TORCHRUN), nobody) == ("10.0.0.1", 29500)
+    assert leader_endpoint(launcher_env_from(TORCHRUN), nobody) == ("10.0.0.1", 29500)
 
 
 def test_processes_of_one_machine_meet_on_its_loopback():
-    address, port = meeting_point(launcher_env_from(OPEN_MPI), nobody)
+    address, port = leader_endpoint(launcher_env_from(OPEN_MPI), nobody)
     assert address == "127.0.0.1"
-    other = meeting_point(
+    other = leader_endpoint(
         launcher_env_from({**OPEN_MPI, "PMIX_NAMESPACE": "2134835202"}), nobody
     )
     assert 20_000 <= port < 32_000
@@ -131,7 +131,7 @@ def test_processes_of_one_machine_meet_on_its_loopback():
 
 def test_processes_of_slurm_meet_on_the_first_host():
     asked = []
-    address, _ = meeting_point(
+    address, _ = leader_endpoint(
         launcher_env_from(SLURM), lambda hosts: asked.append(hosts) or "n1"
     )
     assert (address, asked) == ("n1", ["n[1-3]"])
@@ -140,5 +140,5 @@ def test_processes_of_slurm_meet_on_the_first_host():
 def test_an_address_nobody_knows_is_an_error():
     spread = {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "4"}
     with pytest.raises(ConfigError, match="Open MPI does not say where process 0 is"):
-        meeting_point(launcher_env_from(spread), nobody)
-    assert meeting_point(launcher_env_from({**spread, "MASTER_ADDR": "h"}), nobody)[0] == "h"
+        leader_endpoint(launcher_env_from(spread), nobody)
+    assert leader_endpoint(launcher_env_from({**spread, "MASTER_ADDR": "h"}), nobody)[0] == "h"

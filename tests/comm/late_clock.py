@@ -1,4 +1,4 @@
-"""torchrun on a machine whose clock is behind: `late.py SECONDS MODULE ARGUMENT …`."""
+"""torchrun on a machine whose clock is behind: `late_clock.py SECONDS MODULE ARGUMENT …`."""
 
 import datetime
 import runpy
