@@ -25,7 +25,7 @@ def keys(count, start=0):
 
 
 def lines_of(found):
-    return [" ".join(PIECES[i].text for i in row) for row in found.cut()]
+    return [" ".join(PIECES[i].text for i in row) for row in found.split()]
 
 
 LINES = ["▁abcd ▁ab c", "▁b", "▁abc d ▁abcd", "▁a ▁ ▁b d"] * 50

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from unisono.config.settings import CorpusSettings
 from unisono.prepare.second_pass.encode import LengthFilter, LineEncoder
 from unisono.text.load import BytePieces
-from unisono.text.normalise import normalise_lines
+from unisono.text.normalise import Normalisation
 from unisono.text.sentence_pieces import learn_pieces
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -28,7 +28,7 @@ def test_multi30k_is_encoded_word_by_word_as_line_by_line():
     text = [
         gzip.decompress((folder / f"train.{side}.gz").read_bytes()) for side in ("en", "de")
     ]
-    lines = normalise_lines(
+    lines = Normalisation()(
         [line for part in text for line in part.decode().split("\n")[:9000]]
     )
     lines = [line for line in lines if line]
@@ -40,7 +40,7 @@ def test_multi30k_is_encoded_word_by_word_as_line_by_line():
 @given(st.lists(st.text(min_size=1)))
 def test_any_text_is_encoded_word_by_word_as_line_by_line(lines):
     assert PIECES.encodes_words_alone
-    clean = [line for line in normalise_lines([t.replace("\n", " ") for t in lines]) if line]
+    clean = [line for line in Normalisation()([t.replace("\n", " ") for t in lines]) if line]
     assert decoded(LineEncoder(PIECES), clean) == PIECES.encode(clean)
 
 

@@ -17,11 +17,11 @@ from preparing import (
     write,
 )
 
+from support.normalising import normalise
 from unisono.config.settings import Data, TextPair
 from unisono.corpus import open_corpus
 from unisono.errors import ConfigError, DataError
 from unisono.prepare import prepare_corpus
-from unisono.text.normalise import normalise
 
 
 def changed(data, **changes):

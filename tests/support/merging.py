@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from unisono.text.spm_proto import Kind, Piece
+from unisono.text.sentence_pieces import Kind, Piece
 
 
 def ladder(*texts):

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.merging import ladder, probabilities
+from support.normalising import normalise
 from unisono.errors import ConfigError
 from unisono.text.load import BytePieces
 from unisono.text.merges import Merges, merges_of
-from unisono.text.normalise import normalise, normalise_lines
+from unisono.text.normalise import Normalisation
 from unisono.text.ragged import RaggedRows
 from unisono.text.sentence_pieces import SentencePieces, learn_pieces
 from unisono.text.tokenizer import UNKNOWN_ID
@@ -66,12 +67,12 @@ def rows_of(words):
     )
 
 
-def all_left_out(number, going):
+def drop_all(number, going):
     return np.full(len(going), 10_000)
 
 
-def spell(merges, words, left_out=None):
-    return [row.tolist() for row in merges.spell(rows_of(words), left_out).cut()]
+def segment(merges, words, drop=None):
+    return [row.tolist() for row in merges.segment(rows_of(words), drop).split()]
 
 
 def words_of(merges, ids):
@@ -100,30 +101,30 @@ TEXT = st.text(st.sampled_from(ALPHABET + "Ωж🙂  ")) | st.text(
 
 @given(TEXT)
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_left_out_gives_the_pieces_of_sentencepiece(models, name, line):
+def test_nothing_drop_gives_the_pieces_of_sentencepiece(models, name, line):
     pieces, merges = models[name]
     [ids] = pieces.encode([normalise(line)])
     words = words_of(merges, ids) or [[UNKNOWN_ID]]
-    assert spell(merges, words) == words
+    assert segment(merges, words) == words
 
 
 @pytest.mark.skipif(not MULTI30K.is_dir(), reason=f"Multi30k is not in {MULTI30K}")
-def test_nothing_left_out_gives_the_pieces_of_sentencepiece_on_real_text():
+def test_nothing_drop_gives_the_pieces_of_sentencepiece_on_real_text():
     lines = []
     for name in ("val.en.gz", "val.de.gz", "test_2016_flickr.en.gz", "test_2016_flickr.de.gz"):
         with gzip.open(MULTI30K / name, "rt", encoding="utf-8") as file:
-            lines += normalise_lines([line.rstrip("\n") for line in file])
+            lines += Normalisation()([line.rstrip("\n") for line in file])
     pieces = learn_pieces(lines[:2028], size=4000, character_coverage=0.9995)
     merges = merges_of(pieces, where="test")
     encoded = pieces.encode(lines)
     assert sum(map(len, encoded)) > 50_000
     assert any(UNKNOWN_ID in ids for ids in encoded)
     words = [word for ids in encoded for word in words_of(merges, ids)]
-    assert spell(merges, words) == words
+    assert segment(merges, words) == words
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
-def test_merges_are_left_out_as_often_as_the_paper_says(dropout):
+def test_merges_are_drop_as_often_as_the_paper_says(dropout):
     pieces = ladder("▁a", "bc", "▁ab", "▁abc", "abc", "cd", "▁abcd")
     draw, tries = np.random.default_rng(1), 20_000
 
@@ -131,7 +132,7 @@ def test_merges_are_left_out_as_often_as_the_paper_says(dropout):
         return draw.geometric(1 - dropout, len(going)) - 1
 
     word = [next(i for i, p in enumerate(pieces) if p.text == "▁abcd")]
-    found = Counter(map(tuple, spell(Merges(pieces), [word] * tries, by_chance)))
+    found = Counter(map(tuple, segment(Merges(pieces), [word] * tries, by_chance)))
     expected = probabilities(pieces, tuple("▁abcd"), dropout)
     assert sum(expected.values()) == pytest.approx(1)
     ids = {p.text: i for i, p in enumerate(pieces)}
@@ -143,28 +144,28 @@ def test_merges_are_left_out_as_often_as_the_paper_says(dropout):
 
 def test_of_equal_merges_the_left_one_is_made_first():
     pieces = ladder("aa")
-    assert spell(Merges(pieces), [[5, 5, 5], [5], [5, 5, 5, 5]]) == [[4, 5], [5], [4, 4]]
+    assert segment(Merges(pieces), [[5, 5, 5], [5], [5, 5, 5, 5]]) == [[4, 5], [5], [4, 4]]
 
 
 def test_what_is_no_text_is_never_cut_or_merged(models):
     tags, merges = models["tags"]
     [word] = tags.encode(["ab"])
-    [spelled] = spell(merges, [[tags.tags["<BT>"], *word, UNKNOWN_ID]], all_left_out)
+    [spelled] = segment(merges, [[tags.tags["<BT>"], *word, UNKNOWN_ID]], drop_all)
     assert [spelled[0], spelled[-1]] == [tags.tags["<BT>"], UNKNOWN_ID]
     assert len(spelled) == 5  # the tag, the space, two letters, what is unknown
     for name, line in (("symbols", "<x>"), ("bytes", "ж")):
         pieces, merges = models[name]
         [ids] = pieces.encode([line])
-        assert spell(merges, [ids], all_left_out) == [ids]
+        assert segment(merges, [ids], drop_all) == [ids]
     pieces, merges = models["symbols"]
     [ids], [[_, symbol]] = pieces.encode(["cabc"]), pieces.encode(["ab"])
-    assert spell(merges, [ids], all_left_out)[0].count(symbol) == 1
+    assert segment(merges, [ids], drop_all)[0].count(symbol) == 1
 
 
 def test_the_number_of_merges_is_known_beforehand(models):
     pieces, merges = models["plain"]
     words = [word for ids in pieces.encode(sentences(50)) for word in words_of(merges, ids)]
-    for word, letters in zip(words, spell(merges, words, all_left_out), strict=True):
+    for word, letters in zip(words, segment(merges, words, drop_all), strict=True):
         assert merges.merged[word].sum() == len(letters) - len(word)
 
 
@@ -172,14 +173,14 @@ def test_words_of_any_length_go_together(models):
     pieces, merges = models["plain"]
     [long] = pieces.encode(["abcdefghij" * 50])
     words = [[UNKNOWN_ID], long, *pieces.encode(["a", "abc"])]
-    assert spell(merges, words) == words
+    assert segment(merges, words) == words
 
 
 REFUSED = {
-    "unigram": ({"model_type": "unigram", "vocab_size": 60}, "not made by merging"),
+    "unigram": ({"model_type": "unigram", "vocab_size": 60}, "are not byte-pair merges"),
     "pieces across spaces": (
         {"split_by_whitespace": False, "vocab_size": 500},
-        "more than one word",
+        "span several words",
     ),
     "spaces behind words": ({"treat_whitespace_as_suffix": True}, "behind words"),
 }
@@ -194,5 +195,5 @@ def test_models_that_cannot_be_merged_again_are_refused(settings, says):
 
 
 def test_bytes_are_no_merged_pieces():
-    with pytest.raises(ConfigError, match="not made by merging"):
+    with pytest.raises(ConfigError, match="are not byte-pair merges"):
         merges_of(BytePieces(), where="test")

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.text.normalise import Normalisation, normalise, normalise_lines
+from support.normalising import normalise
+from unisono.text.normalise import Normalisation
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_normalising_twice_changes_nothing(line):
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n"))))
 def test_many_lines_at_once_are_the_same_as_one_by_one(lines):
-    assert normalise_lines(lines) == [normalise(line) for line in lines]
+    assert Normalisation()(lines) == [normalise(line) for line in lines]
 
 
 def line_with(**options):
@@ -98,5 +99,5 @@ def test_options_keep_the_promises_of_plain_normalisation(lines, plain_quotes, l
     once = normalisation(lines)
     assert len(once) == len(lines)
     assert normalisation(once) == once
-    assert normalise_lines(once) == once
+    assert Normalisation()(once) == once
     assert once == [line for one in lines for line in normalisation([one])]

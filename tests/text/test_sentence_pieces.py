@@ -8,10 +8,10 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.normalising import normalise
 from unisono.errors import ConfigError, DataError
 from unisono.text import sentence_pieces
 from unisono.text.load import load_tokenizer
-from unisono.text.normalise import normalise
 from unisono.text.sentence_pieces import SentencePieces, learn_pieces
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID
 
@@ -126,9 +126,9 @@ def test_text_of_nothing_but_endless_lines_cannot_be_learnt_from():
 def test_unigrams_are_learnt_from_a_bounded_part_of_all_the_text(monkeypatch):
     monkeypatch.setattr(sentence_pieces, "UNIGRAM_CHARACTERS", 2000)
     sides = [side for k in range(300) for side in (f"aaaa {k} abab", f"bbbb {k} baba")]
-    some = sentence_pieces._some(iter(sides))
+    some = sentence_pieces._sample(iter(sides))
     assert 500 < sum(map(len, some)) <= 2000
-    assert some == sentence_pieces._some(sides) == [line for line in sides if line in some]
+    assert some == sentence_pieces._sample(sides) == [line for line in sides if line in some]
     # from either language, from the beginning and from the end
     assert {line[0] for line in some[:20]} == {line[0] for line in some[-20:]} == {"a", "b"}
     assert sides.index(some[0]) < 60

@@ -5,7 +5,7 @@ import sentencepiece
 
 from unisono.errors import DataError
 from unisono.text.load import load_tokenizers
-from unisono.text.normalise import LONGEST_TAG, cut_tags, encode_source, what_is_wrong_with
+from unisono.text.normalise import MAX_TAG_CHARACTERS, cut_tags, encode_source, tag_fault
 from unisono.text.sentence_pieces import SentencePieces, learn_pieces
 from unisono.text.tokenizer import END_ID, Tokenizers
 
@@ -116,12 +116,12 @@ def test_tags_belong_to_the_source(tmp_path, pieces):
     ("tag", "wrong"),
     [
         ("", "0 characters"),
-        (f"<{'x' * LONGEST_TAG}>", "66 characters"),
+        (f"<{'x' * MAX_TAG_CHARACTERS}>", "66 characters"),
         ("<to de>", "space"),
         ("<a,b>", "comma"),
         ("<a▁b>", "U+2581"),
-        ("de", "like a word"),
-        ("2de>", "like a word"),
+        ("de", "mistaken for a word"),
+        ("2de>", "mistaken for a word"),
         ("<s>", "SentencePiece"),
         ("</s>", "SentencePiece"),
         ("<unk>", "SentencePiece"),
@@ -129,11 +129,11 @@ def test_tags_belong_to_the_source(tmp_path, pieces):
     ],
 )
 def test_what_cannot_be_a_tag(tag, wrong):
-    assert wrong in what_is_wrong_with(tag)
+    assert wrong in tag_fault(tag)
 
 
 @pytest.mark.parametrize("tag", ["<BT>", "<2de>", ">>deu<<", "__en__", "[news]", "🇩🇪"])
 def test_what_can_be_a_tag(tag):
-    assert not what_is_wrong_with(tag)
+    assert not tag_fault(tag)
     learnt = learn_pieces(LINES, size=60, character_coverage=1.0, tags=[tag])
     assert encode_source(learnt, [f"{tag} to be"])[0][0] == learnt.tags[tag]

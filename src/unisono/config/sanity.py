@@ -6,7 +6,7 @@ from unisono.config.settings import Data, Settings, TextPair
 from unisono.errors import ConfigError
 from unisono.models.settings import check_choices
 from unisono.schedules import Cosine, LinearDecay
-from unisono.text.normalise import Normalisation, what_is_wrong_with
+from unisono.text.normalise import Normalisation, tag_fault
 from unisono.units import seconds_of
 
 LEAST_LOST_AFTER = 4.0  # seconds
@@ -94,7 +94,7 @@ def _check_tags(settings: Settings, where: str) -> None:
     tags += [(f"{where} [data.{name}]", p.tag) for name, p in held_out.items() if p and p.tag]
     normalise = Normalisation(corpus.plain_quotes, corpus.lowercase)
     for place, tag in tags:
-        wrong = what_is_wrong_with(tag)
+        wrong = tag_fault(tag)
         [written] = normalise([tag.replace("\n", " ")])
         if not wrong and written != tag:
             wrong = f"normalising the text turns it into {written}"

@@ -1,7 +1,4 @@
-"""A tokenizer that needs no learning: one piece per byte of UTF-8.
-
-Tokenizers by name.
-"""
+"""Load tokenizers by kind: SentencePiece models, or bytes, which need no learning."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +11,7 @@ _FIRST_BYTE = END_ID + 1
 
 
 class BytePieces:
-    """Every byte is a piece. For tests: long sequences, but nothing is ever unknown."""
+    """One piece per byte of UTF-8. For tests: sequences are long, but nothing is unknown."""
 
     kind = "bytes"
     size = _FIRST_BYTE + 256

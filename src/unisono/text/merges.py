@@ -1,11 +1,11 @@
-"""Byte pairs merged as SentencePiece merges them, or with some merges left out by chance.
+"""Merge byte pairs as SentencePiece does, or with some merges dropped at random.
 
-Leaving some out is BPE-dropout (Provilkov, Emelianenko and Voita, 2020): now and then a word
-comes in other and smaller pieces, so that a model learns what those mean, too. SentencePiece
-does it as well, but with random numbers that nobody can make the same again. Here many words
-are merged at once, each by one merge in each round.
+Dropping some is BPE-dropout (Provilkov, Emelianenko and Voita, 2020): now and then a word
+appears in other, smaller pieces, so that a model learns what those mean, too. SentencePiece
+can do it as well, but its random numbers cannot be reproduced. Here many words are merged at
+once, one merge per word and round.
 
-Shapes: W words, S symbols of the longest word, with a mark before and behind.
+Shapes: W words, S symbols of the longest word, with a mark before and after it.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,22 +17,21 @@ from numpy.typing import NDArray
 
 from unisono.errors import ConfigError
 from unisono.text.ragged import Counts, RaggedRows, ranges, sums
-from unisono.text.sentence_pieces import SentencePieces
-from unisono.text.spm_proto import Kind, Piece
+from unisono.text.sentence_pieces import Kind, Piece, SentencePieces
 from unisono.text.tokenizer import Tokenizer
 
 _SPACE_MARK = "\u2581"
 _NEVER = 2**31 - 1  # the rank of two symbols that do not merge
 
-# (round, (W,) words that go on) -> (W,) how many merges, the best first, are left out
-LeftOut = Callable[[int, Counts], Counts]
+# (round, (W,) words still merging) -> (W,) how many merges to drop, the best first
+DropMerges = Callable[[int, Counts], Counts]
 
 
 class Merges:
-    """How words are merged from their characters.
+    """The merges that build words from their characters.
 
-    `begins` says of each id whether a word begins with it, `merged` by how many merges it is
-    made. Unknown pieces, bytes, symbols and tags are neither cut nor merged.
+    `begins` says for each id whether it begins a word, `merged` how many merges build it.
+    Unknown pieces, bytes, symbols and tags are neither split nor merged.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -50,21 +49,21 @@ class Merges:
         self.merged: Counts = sizes - 1
         self._pairs = _Pairs(normal, [-piece.score for piece in pieces])
 
-    def spell(self, words: RaggedRows, left_out: LeftOut | None = None) -> RaggedRows:
-        """Return words, given by ids, merged from their characters again.
+    def segment(self, words: RaggedRows, drop: DropMerges | None = None) -> RaggedRows:
+        """Split words, given by ids, into characters, and merge these again.
 
-        In each round a word is merged once: by the merge of the highest score, or if
-        `left_out` says so by the next one or the one after; if there is none, it is done. If
-        nothing is left out, the pieces are SentencePiece's.
+        Each round applies one merge to each word: that of the highest score, or a later one
+        if `drop` drops the first ones. A word without one is done. If nothing is dropped, the
+        pieces are SentencePiece's.
         """
         symbols = self._symbols(words)
         width, state = symbols.shape[1], _Merging(symbols, self._pairs)
         going = np.arange(len(symbols))
         for number in count():
             ranks = state.ranks[going]
-            place = ranks.argmin(1)  # of equals the left one, as with SentencePiece
-            if left_out is not None:
-                _pass_over(place, ranks, left_out(number, going))
+            place = ranks.argmin(1)  # of equals the leftmost, as in SentencePiece
+            if drop is not None:
+                _skip_dropped(place, ranks, drop(number, going))
             goes_on = ranks[np.arange(len(going)), place] < _NEVER
             going, place = going[goes_on], place[goes_on]
             if not len(going):
@@ -85,21 +84,21 @@ class Merges:
 
 
 class _Merging:
-    """The state of many words: `symbols`, where one that was merged into that before it is a
-    mark, and the `ranks` (W, S) of each with the next that is left.
+    """The state of many words. A symbol merged into the one before it becomes a mark; `ranks`
+    (W, S) are the ranks of each symbol with the next one that is left.
     """
 
     def __init__(self, symbols: Counts, pairs: "_Pairs") -> None:
         self._symbols, self._pairs = symbols.ravel(), pairs
         numbers = np.arange(symbols.size)
         self._next, self._previous = numbers + 1, numbers - 1
-        # The last of all is a mark, too: whatever it is paired with never merges.
+        # The last symbol of all is a mark, too, and never merges.
         self._pair = pairs.of(self._symbols, np.roll(self._symbols, -1))
         self._ranks = pairs.ranks[self._pair]
         self.ranks = self._ranks.reshape(symbols.shape)
 
     def merge(self, at: Counts) -> None:
-        """Merge the symbols `at` these places, one for each word, with the next ones."""
+        """Merge the symbols `at` these places, one per word, with the next ones."""
         gone, left = self._next[at], self._previous[at]
         right, merged = self._next[gone], self._pairs.results[self._pair[at]]
         self._symbols[at], self._symbols[gone] = merged, self._pairs.mark
@@ -112,9 +111,9 @@ class _Merging:
 
 
 class _Pairs:
-    """Which two symbols merge: a number for each such pair, and the last for all others.
+    """The pairs of symbols that merge: each has a number, and all other pairs share the last.
 
-    By that number `ranks` are the lower the sooner they merge, and `results` what they become.
+    By that number `ranks` (the lowest merges first) and `results` (what the pair becomes).
     `mark` is a symbol that never merges.
     """
 
@@ -142,34 +141,34 @@ class _Pairs:
         return left * (self.mark + 1) + right
 
 
-def _pass_over(place: Counts, ranks: Counts, left_out: Counts) -> None:
-    """Put into `place` the merges that come next after those that are left out."""
-    rows = np.flatnonzero(left_out)
+def _skip_dropped(place: Counts, ranks: Counts, dropped: Counts) -> None:
+    """Put into `place` the merges that come next after the dropped ones."""
+    rows = np.flatnonzero(dropped)
     if len(rows):
         order = ranks[rows].argsort(1, kind="stable")
-        # The last in order never merges: it is a mark.
-        following = np.minimum(left_out[rows], ranks.shape[1] - 1)
+        # The last in order is a mark, which never merges.
+        following = np.minimum(dropped[rows], ranks.shape[1] - 1)
         place[rows] = order[np.arange(len(rows)), following]
 
 
 def merges_of(tokenizer: Tokenizer, *, where: str) -> Merges:
-    """Return the merges behind `tokenizer`; an error if it makes its pieces otherwise."""
-    if not isinstance(tokenizer, SentencePieces) or not tokenizer.file.byte_pairs:
-        raise _cannot(where, "the pieces of this corpus are not made by merging byte pairs")
+    """Return the merges of `tokenizer`; raise an error if it is not a BPE model."""
+    if not isinstance(tokenizer, SentencePieces) or not tokenizer.is_bpe:
+        raise _cannot(where, "the pieces of this corpus are not byte-pair merges")
     pieces = tokenizer.pieces()
-    if trouble := _trouble(pieces, tokenizer.file.spaces_behind):
-        raise _cannot(where, f"the words of this corpus cannot be merged again: {trouble}")
+    if obstacle := _obstacle(pieces, tokenizer.space_as_suffix):
+        raise _cannot(where, f"the words of this corpus cannot be merged again: {obstacle}")
     return Merges(pieces)
 
 
-def _trouble(pieces: Sequence[Piece], spaces_behind: bool) -> str:
-    if spaces_behind:
-        return "its model of pieces has spaces behind words"
+def _obstacle(pieces: Sequence[Piece], space_as_suffix: bool) -> str:
+    if space_as_suffix:
+        return "its model marks spaces behind words"
     normal = [piece.text for piece in pieces if piece.kind == Kind.NORMAL]
     if across := [text for text in normal if _SPACE_MARK in text[1:]]:
-        return f"its model has pieces of more than one word, such as {across[0]!r}"
+        return f"its model has pieces that span several words, such as {across[0]!r}"
     if any(piece.kind == Kind.UNUSED for piece in pieces):
-        return "its model has pieces that are not used"
+        return "its model has unused pieces"
     lacking = set("".join(normal)) - set(normal)
     return f"its model has no piece for {min(lacking)!r} alone" if lacking else ""
 

@@ -1,14 +1,13 @@
-"""One way to write each line, so that equal sentences are equal strings.
+"""Normalise lines, so that equal sentences are equal strings; and find the tags before them.
 
-Invisible characters are removed by name rather than by category: the category of format
-characters (Cf) also holds the joiners that Persian and Hindi are spelled with, the visible
-number signs of Arabic and the tags of which some flags are made. Those stay.
+Invisible characters are removed one by one rather than by category: the category of format
+characters (Cf) also contains the joiners of Persian and Hindi spelling, the visible number
+signs of Arabic and the characters that make up some flags. Those stay.
 
-Tags: symbols in front of a source line that tell the model what kind of line it is.
-
-`<BT>` may mark a line that a machine translated back, `<2de>` one to be put into German. A
-tag is one piece. It stands in front of the text, more than one if need be; anywhere else what
-looks like a tag is text like any other, and so it is in the target language.
+Tags are symbols in front of a source line that tell the model what kind of line it is: `<BT>`
+may mark back-translated text, `<2de>` a line to translate into German. A tag is one piece, and
+a line may begin with several. What looks like a tag anywhere else, or in the target language,
+is ordinary text.
 """
 
 import re
@@ -20,14 +19,14 @@ from unisono.text.tokenizer import Tokenizer
 
 _INVISIBLE = re.compile(
     "["
-    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters that are no white space
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters other than white space
     "\u00ad"  # soft hyphen
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of writing
-    "\u180e\u200b\u2060-\u2065\u206a-\u206f"  # of no width
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # writing direction
+    "\u180e\u200b\u2060-\u2065\u206a-\u206f"  # zero width
     "\ufeff\ufff9-\ufffb"  # byte order mark, annotations
     "]"
 )
-# SentencePiece writes a space as this block and could not tell the two apart again.
+# SentencePiece writes a space as this block, and could not tell the two apart.
 _SPACE_MARK = "\u2581"
 
 _OTHER_SPACES = (
@@ -41,20 +40,20 @@ _SINGLE_QUOTES = "\u2018\u2019\u201a\u201b\u2039\u203a"  # ‘ ’ ‚ ‛ ‹ �
 
 @dataclass(frozen=True)
 class Normalisation:
-    """Write each line in NFC, without control characters, with single spaces between words.
+    """Convert each line to NFC, without control characters, with single spaces between words.
 
-    Any run of Unicode white space becomes one space. `plain_quotes` writes “ ” „ ‟ « » as "
-    and ‘ ’ ‚ ‛ ‹ › as ', the apostrophe ’ included; primes and accents stay.
+    Any run of Unicode white space becomes one space. `plain_quotes` replaces “ ” „ ‟ « » by "
+    and ‘ ’ ‚ ‛ ‹ › by ', the apostrophe ’ included; primes and accents stay.
     """
 
     plain_quotes: bool = False
     lowercase: bool = False
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Return every line normalised; the lines hold no line feed."""
+        """Return every line normalised; the lines contain no line feed."""
         if not lines:
             return []
-        # As one text: a few passes over many lines are faster than many over each.
+        # As one text: a few passes over all lines are faster than many over each.
         text = _plain(self._changed("\n".join(lines)))
         return _single_spaces(text).split("\n")
 
@@ -68,24 +67,14 @@ class Normalisation:
         return text.lower() if self.lowercase else text
 
 
-def normalise(line: str) -> str:
-    """Return `line` normalised without options; line breaks in it become spaces, too."""
-    return " ".join(_plain(line).split())
-
-
-def normalise_lines(lines: Sequence[str]) -> list[str]:
-    """Return every line normalised without options; the lines hold no line feed."""
-    return Normalisation()(lines)
-
-
 def _plain(text: str) -> str:
-    # Removed first: what a removed character kept apart may compose.
+    # Remove first: two characters that a removed one separated may compose.
     visible = _INVISIBLE.sub("", text).replace(_SPACE_MARK, "_")
     return visible if visible.isascii() else unicodedata.normalize("NFC", visible)
 
 
 def _single_spaces(text: str) -> str:
-    """Do as `" ".join(line.split())` for every line, in a few passes over all of them."""
+    """Apply `" ".join(line.split())` to every line, in a few passes over all of them."""
     for space in _OTHER_SPACES:
         text = text.replace(space, " ")
     while "  " in text:
@@ -93,23 +82,23 @@ def _single_spaces(text: str) -> str:
     return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ")
 
 
-LONGEST_TAG = 64
+MAX_TAG_CHARACTERS = 64
 _SPECIAL = re.compile(r"</?s>|<unk>|<pad>|<0x[0-9A-Fa-f]{2}>")
 
 
-def what_is_wrong_with(tag: str) -> str:
-    """Say why `tag` cannot be one, or "" if it can."""
-    if not tag or len(tag) > LONGEST_TAG:
-        return f"it has {len(tag)} characters; 1 to {LONGEST_TAG} are possible"
+def tag_fault(tag: str) -> str:
+    """Say why `tag` is not a valid tag, or "" if it is."""
+    if not tag or len(tag) > MAX_TAG_CHARACTERS:
+        return f"it has {len(tag)} characters; 1 to {MAX_TAG_CHARACTERS} are possible"
     if any(character.isspace() or character in ",\u2581" for character in tag):
         return "it has a space, a comma or U+2581 in it"
     if tag[0].isalnum() or tag[-1].isalnum():
-        return "it begins or ends like a word, and could be taken for one"
+        return "it begins or ends with a letter or digit, and could be mistaken for a word"
     return "SentencePiece uses it itself" if _SPECIAL.fullmatch(tag) else ""
 
 
 def cut_tags(line: str, tags: Mapping[str, int]) -> tuple[list[int], str]:
-    """Return the ids of the tags that a normalised line begins with, and the text behind."""
+    """Return the ids of the tags at the start of a normalised line, and the text after them."""
     ids: list[int] = []
     while tag := max((tag for tag in tags if line.startswith(tag)), key=len, default=""):
         ids.append(tags[tag])
@@ -118,16 +107,16 @@ def cut_tags(line: str, tags: Mapping[str, int]) -> tuple[list[int], str]:
 
 
 def cut_all(lines: Sequence[str], tags: Mapping[str, int]) -> tuple[list[list[int]], list[str]]:
-    """Return for each line the ids of the tags that it begins with, and the text behind."""
+    """Return for each line the ids of the tags at its start, and the text after them."""
     starts = tuple(tags)
     cut = [cut_tags(s, tags) if starts and s.startswith(starts) else ([], s) for s in lines]
     return [ids for ids, _ in cut], [text for _, text in cut]
 
 
 def encode_source(tokenizer: Tokenizer, lines: Sequence[str], tag: str = "") -> list[list[int]]:
-    """Return the ids of source lines, the tags they begin with as one piece each.
+    """Return the ids of source lines; each tag they begin with is one piece.
 
-    With a `tag` it comes before them.
+    If a `tag` is given, it comes first.
     """
     ids, texts = cut_all(lines, tokenizer.tags)
     first = [tokenizer.tags[tag]] if tag else []

@@ -1,4 +1,4 @@
-"""Many sequences of ids in one array, one behind the other."""
+"""Ragged arrays: many sequences of ids in one flat array, and their lengths."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,34 +13,34 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RaggedRows:
-    """Sentences or words end to end, and how many ids each has."""
+    """Sentences or words one after the other, and the number of ids of each."""
 
     ids: Ids
     lengths: Counts
 
     @property
     def starts(self) -> Counts:
-        """Return where each begins."""
+        """Return the offset of each row."""
         return np.cumsum(self.lengths) - self.lengths
 
-    def cut(self) -> list[Ids]:
-        """Return them one by one."""
+    def split(self) -> list[Ids]:
+        """Return the rows one by one."""
         ends = np.cumsum(self.lengths).tolist()
         return [self.ids[start:end] for start, end in pairwise([0, *ends])]
 
-    def chosen(self, indices: Counts) -> "RaggedRows":
-        """Return some of them."""
+    def take(self, indices: Counts) -> "RaggedRows":
+        """Return the rows at `indices`."""
         lengths = self.lengths[indices]
         return RaggedRows(self.ids[ranges(self.starts[indices], lengths)], lengths)
 
 
 def ranges(starts: Counts, lengths: Counts) -> Counts:
-    """Return the numbers from each start on, as many as its length, one range after another."""
+    """Return `range(start, start + length)` of each pair, one range after the other."""
     before = np.cumsum(lengths) - lengths
     numbers: Counts = np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
     return numbers
 
 
 def sums(numbers: NDArray[Any], rows: RaggedRows) -> NDArray[Any]:
-    """Return the sum over each row of `numbers`, one for each id; no row may be empty."""
+    """Return the sum of `numbers`, one for each id, over each row; no row may be empty."""
     return np.add.reduceat(numbers, rows.starts) if len(rows.lengths) else numbers

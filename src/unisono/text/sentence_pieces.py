@@ -1,8 +1,8 @@
-"""Subwords by SentencePiece: learnt here, or a model that somebody has already.
+"""Subwords by SentencePiece: learn a model, or use one from elsewhere.
 
-Text is normalised before it comes here, so a model learnt here takes it as it is. A model
-made elsewhere may change the text further, and numbers its pieces in its own way; its file
-stays as it is, and its ids are mapped to ours.
+Text is already normalised, so a model learnt here takes it as it is. A model from elsewhere
+may change the text further, and numbers its pieces in its own way; its file stays as it is,
+and its ids are mapped to ours.
 """
 
 import io
@@ -10,52 +10,72 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import sentencepiece
+from google.protobuf.message import DecodeError
+from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from unisono.errors import ConfigError, DataError
-from unisono.text.spm_proto import (
-    Kind,
-    ModelFile,
-    Piece,
-    read_model_file,
-    read_pieces,
-    with_controls,
-)
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID
 
-# The model file holds the number of threads, so it is fixed for the bytes to be the same
-# everywhere; the pieces do not depend on it.
+# The model file contains the number of threads, so a fixed number makes its bytes the same
+# everywhere. The pieces do not depend on it.
 _THREADS = 2
-# Byte pairs are counted in words; for unigrams SentencePiece takes about 21 bytes of memory
-# for each character of the text.
+# BPE learns from counted words; for unigrams SentencePiece takes about 21 bytes of memory for
+# each character of the text.
 UNIGRAM_CHARACTERS = 30_000_000
 _LINES_AT_ONCE = 1000
 _UNKNOWN_SURFACE = "\u2047"
 _SPACE_MARK = "\u2581"
 _FATAL_ONLY = 3
-_NOTHING = -1  # the id of a special piece that a model does not have
+_ABSENT = -1  # the id of a special piece that a model does not have
+_FIX = "restore the file from a copy, or learn the pieces again"
+
+
+class Kind(IntEnum):
+    """The type of a piece, as SentencePiece numbers it."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3  # never found in text, and decoded as nothing
+    USER_DEFINED = 4  # found in text before anything else, and never split
+    UNUSED = 5
+    BYTE = 6
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a model. Of two possible merges the one with the higher score comes first."""
+
+    text: str
+    score: float
+    kind: Kind
 
 
 class SentencePieces:
-    """A learnt vocabulary of subwords. Characters it does not know decode as "⁇".
+    """A learnt vocabulary of subwords. Unknown characters decode as "⁇".
 
-    `tags` are symbols of the model that are no text: what looks like one in a line is encoded
-    like any other text, and they decode as nothing.
+    `tags` are user-defined symbols of the model that are not text: what looks like one in a
+    line is encoded as ordinary text, and a tag decodes as nothing. `is_bpe` says whether the
+    model merges pairs, `space_as_suffix` whether it marks spaces behind words.
     """
 
     kind = "sentencepiece"
 
     def __init__(self, model: bytes, where: str = "", tags: Sequence[str] = ()) -> None:
         self.model = model
-        self._processor, self.file = _load(model, where, tags)
-        self.encodes_words_alone = _encodes_words_alone(self._processor, self.file)
+        self._processor, proto = _load(model, where, tags)
+        self.is_bpe = proto.trainer_spec.model_type == TrainerSpec.BPE
+        self.space_as_suffix = bool(proto.trainer_spec.treat_whitespace_as_suffix)
+        self.encodes_words_alone = self.is_bpe and _splits_at_spaces(self._processor, proto)
         theirs = _their_ids(self._processor)
         self.size = len(theirs)
         self.tags = {tag: theirs.index(self._processor.piece_to_id(tag)) for tag in tags}
-        # No table for a model that numbers its pieces as we do.
+        # A model that numbers its pieces as we do needs no table.
         self._theirs: list[int] = []
         self._ours: list[int] = []
         if theirs != list(range(self.size)):
@@ -71,19 +91,21 @@ class SentencePieces:
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         if len(ids) == 0:
-            return []  # which SentencePiece would take for one empty line
+            return []  # SentencePiece would return one empty line
         pieces = [[int(i) for i in line] for line in ids]
         if self._theirs:
             theirs = self._theirs
-            pieces = [[theirs[i] for i in line if theirs[i] != _NOTHING] for line in pieces]
+            pieces = [[theirs[i] for i in line if theirs[i] != _ABSENT] for line in pieces]
         lines: list[str] = self._processor.decode(pieces)
         return lines
 
     def pieces(self) -> list[Piece]:
-        """Return what each id stands for; specials that the model lacks are empty controls."""
-        theirs = read_pieces(self.model)
+        """Return the piece of each id; specials that the model lacks are empty controls."""
+        theirs = ModelProto.FromString(self.model).pieces
         return [
-            Piece("", 0.0, Kind.CONTROL) if i == _NOTHING else theirs[i]
+            Piece("", 0.0, Kind.CONTROL)
+            if i == _ABSENT
+            else Piece(theirs[i].piece, theirs[i].score, Kind(theirs[i].type))
             for i in _their_ids(self._processor)
         ]
 
@@ -99,14 +121,14 @@ def learn_pieces(
 ) -> SentencePieces:
     """Learn at most `size` pieces from normalised `lines`; the same lines, the same pieces.
 
-    Text too poor for `size` pieces gives fewer. With `byte_fallback` 256 of the pieces are
-    bytes, and characters that have no piece are spelled with them instead of being unknown.
-    The `tags` are pieces from the start.
+    A small text gives fewer pieces. With `byte_fallback` 256 of the pieces are bytes, which
+    encode the characters without a piece instead of leaving them unknown. Each of the `tags`
+    becomes a user-defined piece.
     """
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_counted(lines) if pieces == "bpe" else iter(_some(lines)),
+            sentence_iterator=_count_words(lines) if pieces == "bpe" else iter(_sample(lines)),
             input_format="tsv" if pieces == "bpe" else "text",
             model_writer=model,
             model_type=pieces,
@@ -134,11 +156,11 @@ def learn_pieces(
     return SentencePieces(model.getvalue(), tags=tags)
 
 
-def _counted(lines: Iterable[str]) -> Iterator[str]:
-    """Yield every different word and how often it occurs.
+def _count_words(lines: Iterable[str]) -> Iterator[str]:
+    """Yield every distinct word and its count.
 
-    Merges stay within words, so that the pieces are those of whole lines; but counting here
-    is quicker, and the lines need not be kept.
+    Merges stay within words, so that the pieces are the same as from whole lines; but counting
+    here is faster, and the lines need not stay in memory.
     """
     counts: Counter[str] = Counter()
     lines = iter(lines)
@@ -149,8 +171,8 @@ def _counted(lines: Iterable[str]) -> Iterator[str]:
         yield f"{word}\t{count}"
 
 
-def _some(lines: Iterable[str]) -> list[str]:
-    """Return lines chosen by chance, always the same, of not too many characters in all."""
+def _sample(lines: Iterable[str]) -> list[str]:
+    """Return a random sample of bounded size, the same one every time."""
     draw, share = random.Random(0), 1.0
     kept: list[tuple[float, str]] = []
     characters = 0
@@ -180,30 +202,42 @@ def _nothing_to_learn_from() -> DataError:
     return DataError(
         "no line of the training text is short enough to learn pieces from",
         where="[[data.train]]",
-        fix="break it into sentences, one a line; lines of over 4,000 bytes are passed over",
+        fix="break it into sentences, one per line; SentencePiece skips lines over 4,000 bytes",
     )
 
 
 def _load(
     model: bytes, where: str, tags: Sequence[str]
-) -> tuple[sentencepiece.SentencePieceProcessor, ModelFile]:
-    fix = "restore the file from a copy, or make the pieces again"
+) -> tuple[sentencepiece.SentencePieceProcessor, Any]:
     if not model:
-        raise DataError("the model of pieces is empty", where=where, fix=fix)
+        raise DataError("the model of pieces is empty", where=where, fix=_FIX)
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
-        raise DataError("not a SentencePiece model", where=where, fix=fix) from error
-    file = read_model_file(model, where, fix)
+        raise DataError("not a SentencePiece model", where=where, fix=_FIX) from error
+    proto = _parse(model, where)
     if tags:
-        _check_tags(model, where, tags)
-        changed = with_controls(model, tags)
+        _turn_into_controls(proto, where, tags)
+        changed = proto.SerializeToString()
         processor = sentencepiece.SentencePieceProcessor(model_proto=changed)
-    return processor, file
+    return processor, proto
 
 
-def _check_tags(model: bytes, where: str, tags: Sequence[str]) -> None:
-    symbols = {p.text for p in read_pieces(model) if p.kind in (Kind.SYMBOL, Kind.CONTROL)}
+def _parse(model: bytes, where: str) -> Any:
+    """Parse a model; SentencePiece itself accepts a file that ends between two pieces."""
+    what = "the model of pieces is truncated or damaged"
+    try:
+        proto = ModelProto.FromString(model)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise DataError(what, where=where, fix=_FIX) from error
+    if not (proto.HasField("trainer_spec") and proto.HasField("normalizer_spec")):
+        raise DataError(what, where=where, fix=_FIX)
+    return proto
+
+
+def _turn_into_controls(proto: Any, where: str, tags: Sequence[str]) -> None:
+    """Make control pieces of the tags, so that SentencePiece never finds them in text."""
+    symbols = {p.piece: p for p in proto.pieces if p.type in (Kind.USER_DEFINED, Kind.CONTROL)}
     for tag in tags:
         if tag not in symbols:
             raise DataError(
@@ -212,6 +246,7 @@ def _check_tags(model: bytes, where: str, tags: Sequence[str]) -> None:
                 fix=f"learn it with `spm_train --user_defined_symbols={','.join(tags)}`, or "
                 "let Unisono learn the pieces",
             )
+        symbols[tag].type = Kind.CONTROL
 
 
 def _their_ids(processor: sentencepiece.SentencePieceProcessor) -> list[int]:
@@ -227,21 +262,23 @@ def _their_ids(processor: sentencepiece.SentencePieceProcessor) -> list[int]:
 def _inverse(theirs: list[int], count: int) -> list[int]:
     ours = [UNKNOWN_ID] * count
     for our, their in enumerate(theirs):
-        if their != _NOTHING:
+        if their != _ABSENT:
             ours[their] = our
     return ours
 
 
-def _encodes_words_alone(
-    processor: sentencepiece.SentencePieceProcessor, file: ModelFile
-) -> bool:
-    """Say whether the pieces of a word never depend on other words.
+def _splits_at_spaces(processor: sentencepiece.SentencePieceProcessor, proto: Any) -> bool:
+    """Say whether a BPE model encodes each word the same, whatever words stand next to it.
 
-    Merges stay inside words if no piece has a space but at its front. Of unigram pieces the
-    best sequence is looked for in the whole line, and rounding decides between equals. The
-    mark of spaces must be a piece itself: unknown characters side by side are one piece.
+    It does if it takes the text as it is, with a mark for each space and one at the front, and
+    if no piece has a space but at its front. The mark must be a piece itself: neighbouring
+    unknown characters become one piece. (A unigram model finds the best sequence for the whole
+    line, and rounding decides between equals.)
     """
-    if not (file.byte_pairs and file.plain):
+    normalizer = proto.normalizer_spec
+    if normalizer.precompiled_charsmap or proto.trainer_spec.treat_whitespace_as_suffix:
+        return False
+    if not (normalizer.add_dummy_prefix and normalizer.escape_whitespaces):
         return False
     mark = processor.piece_to_id(_SPACE_MARK)
     if mark == processor.unk_id() or processor.is_control(mark) or processor.is_unused(mark):

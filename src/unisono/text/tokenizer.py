@@ -1,4 +1,4 @@
-"""What every tokenizer promises, and the four ids all of them share."""
+"""The protocol of tokenizers, and the four special ids that all of them share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ END_ID = 3
 class Tokenizer(Protocol):
     """Turns normalised lines into ids of pieces and back.
 
-    Ids lie in `range(size)`. Encoding adds neither begin nor end; decoding passes over
-    padding, begin and end.
+    Ids lie in `range(size)`. Encoding adds neither begin nor end; decoding skips padding,
+    begin and end.
     """
 
     @property
@@ -31,11 +31,11 @@ class Tokenizer(Protocol):
 
     @property
     def encodes_words_alone(self) -> bool:
-        """Say whether a line is encoded as its words between spaces are, one by one."""
+        """Say whether encoding a line is the same as encoding its words one by one."""
 
     @property
     def tags(self) -> Mapping[str, int]:
-        """Return the ids of the tags; none of them is in a line that was encoded."""
+        """Return the ids of the tags; `encode` never produces them."""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the ids of each line."""
@@ -45,7 +45,7 @@ class Tokenizer(Protocol):
 
 
 def pieces_files(*, joint: bool) -> tuple[str, str]:
-    """Name the files, beside what they encode, of the source's and the target's tokenizer."""
+    """Return the names of the files of the source's and the target's tokenizer."""
     if joint:
         return "pieces.model", "pieces.model"
     return "pieces.source.model", "pieces.target.model"
@@ -53,7 +53,7 @@ def pieces_files(*, joint: bool) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of the two languages; the same one twice if they share it."""
+    """The tokenizers of the two languages: the same object twice if they share it."""
 
     source: Tokenizer
     target: Tokenizer
@@ -70,6 +70,6 @@ class Tokenizers:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Return the files, by name, from which `load_tokenizers` makes the same again."""
+        """Return the files, by name, from which `load_tokenizers` builds the same again."""
         names = pieces_files(joint=self.joint)
         return dict(zip(names, (self.source.model, self.target.model), strict=True))

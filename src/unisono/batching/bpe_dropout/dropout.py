@@ -130,7 +130,7 @@ def _respelled(
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     respelled = spellings.respell(RaggedRows(np.concatenate(rows), lengths), keys)
     fits = (respelled.lengths <= most).tolist()
-    new = respelled.cut()
+    new = respelled.split()
     return [n if fit else row for n, row, fit in zip(new, rows, fits, strict=True)]
 
 

@@ -127,7 +127,7 @@ class Segmentations:
         is_long = words.merged[indices] > _LONG
         made: dict[int, bytes] = {}
         for group in filter(np.any, (~is_long, is_long)):
-            rows, merged = words.rows.chosen(indices[group]), words.merged[indices[group]]
+            rows, merged = words.rows.take(indices[group]), words.merged[indices[group]]
             spelled = self._spell(rows, merged, keys[group])
             made |= zip(keys[group].tolist(), self._as_bytes(spelled), strict=True)
         return made
@@ -140,13 +140,13 @@ class Segmentations:
         first = np.searchsorted(1 - usual[1:], place, "right")
         drawn = mixed(keys ^ self._seed[1])
 
-        def left_out(number: int, going: Counts) -> Counts:
+        def drop(number: int, going: Counts) -> Counts:
             shares = _shares(mixed(drawn[going] + np.uint64(number)))
             # n or more with a probability of dropout^n.
             many = len(self._powers) - np.searchsorted(self._powers, shares, "right")
             return np.where(number < first[going], 0, many + (number == first[going]))
 
-        return self._merges.spell(words, left_out)
+        return self._merges.segment(words, drop)
 
     def _as_bytes(self, spelled: RaggedRows) -> list[bytes]:
         data = spelled.ids.astype(self._type).tobytes()
