@@ -31,7 +31,7 @@ lap("import torch")
 from unisono.bundle.reader import ensemble, open_bundle
 lap("import unisono")
 from pathlib import Path
-from unisono.cli.translate import bundle_at
+from unisono.bundle.format import bundle_at
 bundle = open_bundle(bundle_at(Path(sys.argv[1])))
 lap("check the bundle")
 translator = ensemble([bundle])

@@ -56,7 +56,7 @@ MAY_IMPORT = {
     "monitor": FOUNDATION | {"records"},
     "batching": FOUNDATION | {"text", "corpus"},
     "translate": FOUNDATION | {"text", "models"},
-    "bundle": FOUNDATION | {"text", "models", "translate"},
+    "bundle": FOUNDATION | {"text", "models", "translate", "records"},
     "score": FOUNDATION,
     "config": FOUNDATION
     | FORMATS
@@ -74,11 +74,14 @@ MAY_IMPORT = {
     # It makes real updates before the run, to measure them.
     "check": FOUNDATION | FORMATS | PARTS | {"config", "train"},
     "cli": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
+    # The Python API: above all stages, beside the command line.
+    "api": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
+    "api_torch": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES | {"api"},
 }
 WITHOUT_TORCH = sorted(
     {"text", "corpus", "datasets", "prepare", "records", "schedules", "score", "config"}
     | {"diagnose", "report", "live", "launch", "lab", "cli", "heartbeat", "importers"}
-    | {"monitor"}
+    | {"monitor", "api"}
 )
 FORBIDDEN = re.compile(
     r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|(?<!\.)\beval\(|\bexec\(|shell=True"

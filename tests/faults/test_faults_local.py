@@ -20,7 +20,7 @@ pytestmark = pytest.mark.ranks
 # A worker whose data hang after a while: a real process, and a real lock that never opens.
 HANGS = """
 import threading
-import unisono.train.loop as loop
+from unisono.train import loop
 
 count, original = [0], loop._next_work
 

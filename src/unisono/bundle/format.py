@@ -11,6 +11,7 @@ import msgspec
 from unisono import atomic
 from unisono.errors import DataError
 from unisono.models.settings import TransformerSettings
+from unisono.records.layout import RunDirectory
 from unisono.text.tokenizer import pieces_files
 from unisono.translate.settings import Decoding
 
@@ -112,3 +113,22 @@ def damaged(path: Path, how: str) -> DataError:
     return DataError(
         f"{path.name} is damaged: {how}", where=str(path), fix="copy the bundle again"
     )
+
+
+def bundle_at(path: Path) -> Path:
+    """Return the bundle that `path` is, or that the run at `path` holds."""
+    run = RunDirectory(path)
+    if run.bundle.is_dir() or (path / DESCRIPTION).is_file():
+        return run.bundle if run.bundle.is_dir() else path
+    if (path / "progress.json").is_file():
+        what = "this is a checkpoint, not a bundle"
+        fix = (
+            f"unisono average {path.resolve().parents[1]} --checkpoints {path.name} --to BUNDLE"
+        )
+    elif run.config.is_file():
+        what = "this run has not finished, so it has no bundle yet"
+        fix = "let it finish, or end it now by continuing it with a lower train.max_steps"
+    else:
+        what = "there is no bundle here"
+        fix = "name a finished run such as runs/demo, or its bundle; `unisono show` tells"
+    raise DataError(what, where=str(path), fix=fix)

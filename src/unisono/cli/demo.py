@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from unisono.bundle.format import bundle_at
 from unisono.cli.corpora import write_text
 from unisono.cli.launch import run_command
 from unisono.cli.options import PathType
 from unisono.cli.pages.progress import sample_text
 from unisono.cli.prepare import prepare_for
-from unisono.cli.translate import bundle_at
 from unisono.config.load import load_settings
 from unisono.config.settings import Settings
 from unisono.corpus.reader import open_corpus

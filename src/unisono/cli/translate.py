@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from unisono.bundle.format import DESCRIPTION
+from unisono.bundle.format import bundle_at
 from unisono.cli.options import PathType
 from unisono.errors import ConfigError, DataError
-from unisono.records.layout import RunDirectory
 
 CUTS_TOLD = 5
 
@@ -101,25 +100,6 @@ def _workers(wanted: int | None, device: str) -> int:
 
 def _say(message: str) -> None:
     click.echo(f"note: {message}", err=True)
-
-
-def bundle_at(path: Path) -> Path:
-    """Return the bundle that `path` is, or that the run at `path` holds."""
-    run = RunDirectory(path)
-    if run.bundle.is_dir() or (path / DESCRIPTION).is_file():
-        return run.bundle if run.bundle.is_dir() else path
-    if (path / "progress.json").is_file():
-        what = "this is a checkpoint, not a bundle"
-        fix = (
-            f"unisono average {path.resolve().parents[1]} --checkpoints {path.name} --to BUNDLE"
-        )
-    elif run.config.is_file():
-        what = "this run has not finished, so it has no bundle yet"
-        fix = "let it finish, or end it now by continuing it with a lower train.max_steps"
-    else:
-        what = "there is no bundle here"
-        fix = "name a finished run such as runs/demo, or its bundle; `unisono show` tells"
-    raise DataError(what, where=str(path), fix=fix)
 
 
 def _lines() -> Iterator[str]:

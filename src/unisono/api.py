@@ -1,0 +1,182 @@
+"""The Python API, as far as it works without torch: what `import unisono` offers.
+
+`unisono.train` and `unisono.load` are in `api_torch`. A `config` is the path of a TOML file or
+the same settings as a dict; keywords change it, as `--set` does on the command line.
+"""
+
+import os
+import time
+import tomllib
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unisono.config.load import read_toml, resolve
+from unisono.config.settings import Settings
+from unisono.corpus.reader import Corpus, open_corpus
+from unisono.datasets import get as datasets_get
+from unisono.datasets.builtin.write import write_builtin
+from unisono.datasets.catalogue import BUILTIN, find_entry
+from unisono.datasets.config_snippet import DATA_TOML
+from unisono.diagnose.diagnosis import diagnose
+from unisono.diagnose.evidence.curve import bleu_curve, loss_curve
+from unisono.diagnose.report import Answer, Finding, Report
+from unisono.jsonl import read_lines
+from unisono.prepare.build import prepare_corpus
+from unisono.records.events import AnyEvent, from_lines
+from unisono.records.layout import RunDirectory
+from unisono.records.view import RunView, read_run
+from unisono.report.notebook import notebook_html
+from unisono.score import Bleu, score_bleu
+
+PathLike = str | os.PathLike[str]
+ConfigLike = PathLike | Mapping[str, Any]
+Points = tuple[tuple[int, float], ...]
+
+
+def get_corpus(
+    name: str, directory: PathLike | None = None, *, pairs: int = 200_000, seed: int = 1
+) -> dict[str, Any]:
+    """Bring the text of a corpus to `directory`, by default data/NAME; return its `[data]`.
+
+    `name` is "builtin" or any other that `unisono corpora get` knows. `pairs` and `seed` are
+    for the built-in corpus alone. What is there already is verified, not downloaded again.
+    """
+    if name == BUILTIN:
+        place = Path(directory or Path("data") / name)
+        write_builtin(place, seed=seed, train=pairs)
+    else:
+        entry = find_entry(name)
+        place = Path(directory or Path("data") / entry.name)
+        deque(datasets_get.get_corpus(entry, place), maxlen=0)
+    data: dict[str, Any] = tomllib.loads((place / DATA_TOML).read_text("utf-8"))["data"]
+    return data
+
+
+def prepare(config: ConfigLike, /, *, workers: int = 1, **changes: Any) -> Corpus:
+    """Clean the text that `config` names, learn subwords, write a corpus, and return it.
+
+    A corpus that is there and up to date is left alone. Each keyword is a setting or a table of
+    them: `seed=2`, `corpus={"vocabulary": 8000}`. With `workers` above 1, other processes share
+    the work on large text; a script then needs the usual `if __name__ == "__main__":`.
+    """
+    settings = settings_from(config, changes, training=False)
+    deque(prepare_corpus(settings.data, settings.corpus, workers=workers), maxlen=0)
+    return open_corpus(Path(settings.corpus.directory))
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str]) -> Bleu:
+    """Compute cased, detokenised sacreBLEU of translations, with its 95 % interval."""
+    return score_bleu(hypotheses, references)
+
+
+def open_run(path: PathLike) -> "Run":
+    """Read a run directory, finished or running, and answer the eleven questions about it."""
+    view = read_run(Path(path))
+    return Run(view, diagnose(view, time.time()))
+
+
+def settings_from(
+    config: ConfigLike, changes: Mapping[str, Any], *, training: bool = True
+) -> Settings:
+    """Return the settings of a file or of a dict, with `changes` merged in and all checked."""
+    if isinstance(config, Mapping):
+        return resolve(_merged(config, changes), where="config", training=training)
+    path = Path(config)
+    settings = resolve(_merged(read_toml(path), changes), where=str(path), training=training)
+    return msgspec.structs.replace(settings, run=settings.run or f"runs/{path.stem}")
+
+
+def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    # Another `name` chooses another schedule or optimizer: the old one's settings mean nothing.
+    kept = {} if changes.get("name", table.get("name")) != table.get("name") else dict(table)
+    for key, value in changes.items():
+        old = kept.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            kept[key] = _merged(old, value)
+        else:
+            kept[key] = value
+    return {key: _plain(value) for key, value in kept.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as TOML would hold it: a path is a string."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What changed over a run: tuples of (step, value), thin enough to plot as they are."""
+
+    training_loss: Points
+    validation_loss: Points
+    bleu: Points
+    learning_rate: Points
+    step_seconds: Points
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run as it stood when it was opened. In a notebook it shows itself.
+
+    `view` has everything that was recorded, `report` everything the diagnosis found.
+    """
+
+    view: RunView = field(repr=False)
+    report: Report = field(repr=False)
+
+    @property
+    def path(self) -> Path:
+        """Return the run directory."""
+        return self.view.path
+
+    @property
+    def headline(self) -> str:
+        """Return the run in one sentence."""
+        return self.report.headline
+
+    @property
+    def answers(self) -> dict[str, Answer]:
+        """Return the eleven answers by their ids: "duration", "trained", "network" ..."""
+        return {answer.id: answer for answer in self.report.answers}
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what the rules noticed."""
+        return self.report.findings
+
+    @property
+    def curves(self) -> Curves:
+        """Return losses, BLEU, learning rate and time of an update, each over the steps."""
+        steps, validations = self.view.steps, self.view.validations
+        return Curves(
+            training_loss=tuple((step.step, step.loss) for step in steps),
+            validation_loss=tuple(loss_curve(validations)),
+            bleu=tuple(bleu_curve(validations)),
+            learning_rate=tuple((step.step, step.learning_rate) for step in steps),
+            step_seconds=tuple((step.step, step.seconds) for step in steps),
+        )
+
+    @cached_property
+    def events(self) -> tuple[AnyEvent, ...]:
+        """Return the events of the leading process in the order of their recording.
+
+        Those that a crash or a roll-back undid are among them; `view` leaves them out.
+        """
+        file = RunDirectory(self.path).events(0)
+        return tuple(from_lines(read_lines(file))) if file.is_file() else ()
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path}: {self.headline}>"
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self.report)
