@@ -65,7 +65,7 @@ def test_on_one_machine_nothing_listens_beyond_loopback(config):
             process.stderr.read()
     found = listeners(seen, ours)
     assert {address for _, address in found} <= {"127.0.0.1", "[::1]"}, seen
-    # The agent's store, both workers, and the watchman of process 0.
+    # The agent's store, both workers, and the sidecar of process 0.
     assert len({pid for pid, _ in found}) == 4, seen
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from unisono.launch.over_ssh import OverSsh
 from unisono.launch.remote_wrapper import surroundings
-from unisono.launch.slurm import was_preempted
-from unisono.records.status import Status
+from unisono.records.status import Status, was_preempted
 
 pytestmark = pytest.mark.ranks
 
@@ -119,7 +118,7 @@ def test_what_the_command_leaves_behind_is_killed():
 def impatient(seconds, *command):
     """The wrapper as it is, but for its patience."""
     code = (
-        "import os, sys; from unisono.launch import remote; "
+        "import os, sys; from unisono.launch import remote_wrapper as remote; "
         f"remote.SILENCE_SECONDS = {seconds}; os._exit(remote.main(sys.argv[1:]))"
     )
     return [sys.executable, "-c", code, "--", *command]

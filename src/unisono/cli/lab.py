@@ -24,7 +24,7 @@ from unisono.lab.fan_out import LabFanOut, plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan, name_of
 from unisono.launch.plan import Command, Restarts
-from unisono.launch.slurm import was_preempted
+from unisono.records.status import was_preempted
 
 ALL = "all"
 TOGETHER = {"train": train, "check": check}  # what all nodes do under torchrun

@@ -19,7 +19,7 @@ from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.exit_codes import PREEMPTED
 from unisono.launch.plan import Command, LaunchedTraining, Restarts, plan_local
-from unisono.launch.slurm import was_preempted
+from unisono.records.status import was_preempted
 
 ELSEWHERE: dict[str, Callable[..., int]] = {
     "hosts": launch_on_hosts,

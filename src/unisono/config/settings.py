@@ -6,7 +6,7 @@ import msgspec
 
 from unisono.batching.settings import Batching
 from unisono.comm.settings import Sync
-from unisono.heartbeat.settings import SectionLimits
+from unisono.heartbeat.section_limits import SectionLimits
 from unisono.models.settings import TransformerSettings
 from unisono.monitor.settings import Monitor
 from unisono.optim.settings import Adam, Optimizer

@@ -7,19 +7,19 @@ import sys
 from unisono.heartbeat.messages import SidecarConfig, from_line
 from unisono.heartbeat.sidecar import Sidecar
 
-EARS, MOUTH = 0, 1
+FROM_WORKER, TO_WORKER = 0, 1  # standard input and output
 
 
 def main() -> None:
-    """Watch the process that started this one."""
+    """Look after the process that started this one."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    orders = from_line(read_line(EARS), SidecarConfig)
-    if orders is None:
-        sys.exit("started by hand? It is told on its standard input what to do")
-    if os.getppid() == orders.me.pid:  # else it is gone already, and its number means nothing
-        Sidecar(orders, EARS, MOUTH).run()
-    os._exit(0)  # threads that still wait for an answer do not matter
+    config = from_line(read_line(FROM_WORKER), SidecarConfig)
+    if config is None:
+        sys.exit("a worker starts this program and writes its configuration to standard input")
+    if os.getppid() == config.worker.pid:  # otherwise it has ended, and its pid means nothing
+        Sidecar(config, FROM_WORKER, TO_WORKER).run()
+    os._exit(0)  # threads that still wait for a reply do not matter
 
 
 def read_line(source: int) -> bytes:

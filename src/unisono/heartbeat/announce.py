@@ -1,7 +1,7 @@
-"""What a watchman says on its machine's terminal and writes down.
+"""What a sidecar prints on its machine's terminal, and records in the run directory.
 
-The library does not print; this is the exception. Those for whom a watchman speaks are dead,
-or wait inside of the backend and cannot speak.
+The library does not print; this is the exception. The workers for which a sidecar speaks are
+dead, or wait inside the backend and cannot speak.
 """
 
 import os
@@ -18,61 +18,61 @@ from unisono.records.layout import RunDirectory
 from unisono.records.status import Status, write_status
 
 
-def sentence(member: GroupMember, loss: Loss) -> str:
+def loss_text(member: GroupMember, loss: Loss) -> str:
     """Return in words who is lost, and how."""
     return f"{member}: {loss.how}" + (f" ({loss.detail})" if loss.detail else "")
 
 
 class Announcer:
-    """Speaks for one rank: on the terminal only if it is the first of its machine."""
+    """Announces losses for one rank; on the terminal only for the first of each machine."""
 
-    def __init__(self, orders: SidecarConfig) -> None:
-        self._orders = orders
-        self._speaks = orders.me.local_rank == 0
+    def __init__(self, config: SidecarConfig) -> None:
+        self._config = config
+        self._prints = config.worker.local_rank == 0
 
     def announce(self, lost: Sequence[Loss], step: int) -> None:
-        """Say and record who is lost and what happens now."""
+        """Print and record who is lost and what happens now."""
         for loss in lost:
-            member = self._orders.members[loss.rank]
-            self._say(f"lost: {sentence(member, loss)}; {self._orders.then}")
+            member = self._config.members[loss.rank]
+            self._print(f"lost: {loss_text(member, loss)}; {self._config.then}")
             with suppress(OSError):
                 self._record(member, loss, step)
 
-    def say_unwatched(self, members: Sequence[GroupMember]) -> None:
-        """Say whom no call ever came from, and what that means."""
+    def warn_without_heartbeat(self, members: Sequence[GroupMember]) -> None:
+        """Warn about ranks that never sent a heartbeat, and what that means."""
         names = ", ".join(str(member) for member in members)
-        place = f"{self._orders.address}:{self._orders.port}"
-        self._say(
-            f"warning: {names} cannot be watched: no call got through to {place}, where rank "
-            "0's watchman listens; is there a firewall? The time limits still hold"
+        endpoint = f"{self._config.address}:{self._config.port}"
+        self._print(
+            f"warning: no heartbeat between {names} and rank 0 at {endpoint} has got through, "
+            "so a loss there cannot be noticed; is there a firewall? The time limits still hold"
         )
 
-    def fall_silent(self) -> None:
-        """Let go of the terminal: whoever reads it need not wait for us."""
-        self._speaks = False
+    def release_terminal(self) -> None:
+        """Close standard error, so that whoever reads it need not wait for this process."""
+        self._prints = False
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 2)
 
-    def _say(self, text: str) -> None:
-        if self._speaks:
+    def _print(self, text: str) -> None:
+        if self._prints:
             with suppress(OSError):
                 os.write(2, f"{text}\n".encode())
 
     def _record(self, member: GroupMember, loss: Loss, step: int) -> None:
-        directory = RunDirectory(Path(self._orders.run))
-        record_loss(directory, self._orders.rank, member, loss.how, loss.detail, step)
-        if self._orders.rank == 0 and directory.config.is_file():
-            words = sentence(member, loss)
-            status = Status(state="lost", step=step, exit_code=RESTARTABLE, message=words)
+        directory = RunDirectory(Path(self._config.run))
+        record_loss(directory, self._config.rank, member, loss.how, loss.detail, step)
+        if self._config.rank == 0 and directory.config.is_file():
+            text = loss_text(member, loss)
+            status = Status(state="lost", step=step, exit_code=RESTARTABLE, message=text)
             write_status(directory, status)
 
 
 def record_loss(
     directory: RunDirectory, seen_by: int, member: GroupMember, how: str, detail: str, step: int
 ) -> None:
-    """Add to the events of rank `seen_by` that `member` is lost."""
+    """Add the loss of `member` to the events of rank `seen_by`."""
     if not directory.config.is_file():
-        return  # the run has not been begun, or its directory is not ours
+        return  # the run has not begun, or its directory is not ours
     event = Lost(
         time=time.time(),
         step=step,
@@ -83,8 +83,8 @@ def record_loss(
         detail=detail,
         seen_by=seen_by,
     )
-    # The worker writes to the same file, as its watchman does in one call a line; both are on
-    # one machine, whose kernel lets nobody in between.
+    # The worker appends to the same file. Both write whole lines in single calls on one
+    # machine, so the kernel never mixes them.
     lines = LineWriter(directory.events(seen_by))
     lines.write(to_line(event))
     lines.close()

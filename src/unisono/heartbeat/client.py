@@ -1,20 +1,15 @@
-"""The way from a watchman to that of rank 0: one question, one answer, one connection.
+"""The heartbeat client: how a sidecar reaches that of rank 0.
 
-Every beat is a connection of its own, and a new one does not wait for the last: nothing has
-to be put together again after a link was down, and a packet lost on a full link costs one
-beat, not all that follow.
-
-An agent whose store is out of reach waits in it without end: nobody else can tell it.
+Every heartbeat is a connection of its own, and a new one does not wait for the last. Nothing
+has to be re-established after a link was down, and a packet lost on a full link costs one
+heartbeat, not all that follow.
 """
 
 import socket
 import threading
 import time
-from collections.abc import Callable
 
-import psutil
-
-from unisono.heartbeat.loss_detector import SILENT_SHARE, HeartbeatTimes
+from unisono.heartbeat.loss_detector import SILENT_SHARE, AwakeClock
 from unisono.heartbeat.messages import (
     LONGEST_LINE,
     Heartbeat,
@@ -26,110 +21,78 @@ from unisono.heartbeat.messages import (
 )
 
 
-def ask(address: str, port: int, report: Heartbeat, seconds: float) -> Reply | None:
-    """Tell rank 0's watchman what we know; return its answer, or None if there was none.
+def send_heartbeat(
+    address: str, port: int, heartbeat: Heartbeat, seconds: float
+) -> Reply | None:
+    """Send a heartbeat to rank 0's sidecar; return its reply, or None if there was none.
 
-    A connection that is refused is an error: nobody listens there any more.
+    A refused connection is an error: nothing listens there any more.
     """
     try:
         with socket.create_connection((address, port), timeout=seconds) as connection:
-            connection.sendall(to_line(report))
+            connection.sendall(to_line(heartbeat))
             with connection.makefile("rb") as stream:
-                answer = from_line(stream.readline(LONGEST_LINE), Reply)
+                reply = from_line(stream.readline(LONGEST_LINE), Reply)
     except ConnectionRefusedError:
         raise
     except OSError:
         return None
-    return answer if answer is not None and answer.token == report.token else None
+    return reply if reply is not None and reply.token == heartbeat.token else None
 
 
 class HeartbeatClient:
-    """What a watchman of another rank than 0 knows through that of rank 0."""
+    """What the sidecar of another rank than 0 learns from that of rank 0."""
 
-    def __init__(self, orders: SidecarConfig) -> None:
-        self._orders, self._lock = orders, threading.Lock()
-        self._clock = HeartbeatTimes(time.monotonic())
-        self._began = self._clock.awake(time.monotonic())
-        self._heard = 0.0
+    def __init__(self, config: SidecarConfig) -> None:
+        self._config, self._lock = config, threading.Lock()
+        self._clock = AwakeClock(time.monotonic())
+        self._began = self._now()
+        self._replied = 0.0
         self._lost: tuple[Loss, ...] = ()
         self._acknowledged: Heartbeat | None = None
         self._refused = False
-        self._open = threading.BoundedSemaphore(max(4, int(2 * orders.limit)))
+        self._slots = threading.BoundedSemaphore(max(4, int(2 * config.limit)))
 
-    def beat(self, report: Heartbeat) -> None:
-        """Send a report on its way; the answer may come later, or never."""
-        if self._open.acquire(blocking=False):
-            threading.Thread(target=self._exchange, args=(report,), daemon=True).start()
+    def beat(self, heartbeat: Heartbeat) -> None:
+        """Send a heartbeat from a thread; the reply may come later, or never."""
+        if self._slots.acquire(blocking=False):
+            threading.Thread(target=self._exchange, args=(heartbeat,), daemon=True).start()
 
     def lost(self) -> tuple[Loss, ...]:
-        """Return who is lost, by what rank 0's watchman says or because it is silent."""
+        """Return who is lost: as rank 0's sidecar says, or rank 0 because that is silent."""
         with self._lock:
-            silence = self._clock.awake(time.monotonic()) - self._heard
-            gone = self._heard and silence > SILENT_SHARE * self._orders.limit
+            silence = self._now() - self._replied
+            gone = self._replied and silence > SILENT_SHARE * self._config.limit
             if not self._lost and gone:
-                detail = f"silent for {silence:.0f} s, and with it all who are reached there"
+                detail = f"silent for {silence:.0f} s, and with it every rank beyond that link"
                 self._lost = (Loss(0, "machine or link gone", detail),)
             return self._lost
 
-    def silent_from_the_start(self) -> float:
-        """Return the seconds for which rank 0's watchman has never answered."""
+    def seconds_without_any_reply(self) -> float:
+        """Return for how long rank 0's sidecar has never replied; 0 once it has."""
         with self._lock:
-            return 0.0 if self._heard else self._clock.awake(time.monotonic()) - self._began
+            return 0.0 if self._replied else self._now() - self._began
 
-    def is_settled(self, report: Heartbeat) -> bool:
-        """Return whether rank 0's watchman knows `report`, or is gone for good."""
+    def is_settled(self, heartbeat: Heartbeat) -> bool:
+        """Return whether rank 0's sidecar has acknowledged `heartbeat`, or is gone for good."""
         with self._lock:
-            return self._acknowledged == report or self._refused
+            return self._acknowledged == heartbeat or self._refused
 
-    def _exchange(self, report: Heartbeat) -> None:
-        orders, answer, refused = self._orders, None, False
+    def _now(self) -> float:
+        return self._clock.read(time.monotonic())
+
+    def _exchange(self, heartbeat: Heartbeat) -> None:
+        config, reply, refused = self._config, None, False
         try:
-            answer = ask(orders.address, orders.port, report, orders.limit)
+            reply = send_heartbeat(config.address, config.port, heartbeat, config.limit)
         except ConnectionRefusedError:
             refused = True
         finally:
-            self._open.release()
+            self._slots.release()
         with self._lock:
             self._refused = refused
-            if answer is None:
+            if reply is None:
                 return
-            self._heard = self._clock.awake(time.monotonic())
-            self._lost = self._lost or answer.lost
-            self._acknowledged = report
-
-
-LOOK_SECONDS = 2.0
-UNREACHED_SECONDS = 20.0
-
-
-def watch_endpoint(host: str, port: int, give_up: Callable[[str], None]) -> None:
-    """Call `give_up` with words, from a thread, when an idle agent's store is out of reach.
-
-    An agent is idle when none of its workers is there any more; while they are, they look
-    after themselves. One that can reach its store waits for other machines: that is allowed.
-    """
-    arguments = (host, port, give_up)
-    threading.Thread(target=_watch, args=arguments, name="endpoint", daemon=True).start()
-
-
-def _watch(host: str, port: int, give_up: Callable[[str], None]) -> None:
-    had_workers, unreached_since = False, 0.0
-    while True:
-        time.sleep(LOOK_SECONDS)
-        workers = bool(psutil.Process().children())
-        had_workers = had_workers or workers
-        if workers or not had_workers or _answers(host, port):
-            unreached_since = 0.0
-        elif not unreached_since:
-            unreached_since = time.monotonic()
-        elif time.monotonic() - unreached_since > UNREACHED_SECONDS:
-            give_up(f"the store of torchrun at {host}:{port} is out of reach")
-            return
-
-
-def _answers(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), timeout=LOOK_SECONDS).close()
-    except OSError:
-        return False
-    return True
+            self._replied = self._now()
+            self._lost = self._lost or reply.lost
+            self._acknowledged = heartbeat

@@ -1,4 +1,4 @@
-"""Who has been heard of, when, and who is therefore lost. Nothing here knows the time."""
+"""Who is lost, decided from heartbeats and from silence. The caller supplies the time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from unisono.heartbeat.messages import GroupMember, Heartbeat, How, Loss
 
 BEAT_SECONDS = 1.0
-# Of the limit: what may pass in silence, and how long a process may stand still. The rest is
-# for the news to travel.
+# Shares of the limit: how long a rank may be silent, and how long a process may be stopped. The
+# rest of the limit is for the news to travel.
 SILENT_SHARE, STOPPED_SHARE = 0.75, 0.4
-# Who has never been heard may have been slow to start; then it is not watched, but not lost.
-FIRST_WORD_SECONDS = 30.0
-# A process that failed by itself; what all found wrong together, all leave for.
+# A rank without any heartbeat may have been slow to start: it is reported, but it is not lost.
+FIRST_HEARTBEAT_SECONDS = 30.0
+# An error counts as a loss if, after this long, other ranks still run.
 FAILED_ALONE_SECONDS = 3.0
-# Looks further apart than this were not made because we ourselves stood still.
+# If two readings of the clock are further apart than this, this process itself was stopped.
 ASLEEP_SECONDS = 2.0
 
 GONE: How = "machine or link gone"
 HOW: dict[str, How] = {"died": "process died", "stopped": "process stopped"}
 
 
-class HeartbeatTimes:
-    """Times by which others are judged, which do not pass while this process stands still."""
+class AwakeClock:
+    """A clock that stands still while this process is stopped, so that nobody gets blamed."""
 
     def __init__(self, now: float) -> None:
         self._last, self._slept = now, 0.0
 
-    def awake(self, now: float) -> float:
-        """Return the time without what was slept through; to be asked all the time."""
+    def read(self, now: float) -> float:
+        """Return the time without stops; callers read it continually to notice them."""
         if now - self._last > ASLEEP_SECONDS:
             self._slept += now - self._last
         self._last = now
@@ -37,70 +37,68 @@ class HeartbeatTimes:
 @dataclass
 class _Entry:
     member: GroupMember
-    heard: float = 0.0
-    report: Heartbeat | None = None
+    received: float = 0.0
+    heartbeat: Heartbeat | None = None
     failed: float = 0.0
 
     @property
     def condition(self) -> str:
-        return self.report.condition if self.report else ""
+        return self.heartbeat.condition if self.heartbeat else ""
 
 
 class LossDetector:
-    """What rank 0's watchman knows of every rank. Times are those of its `HeartbeatTimes`."""
+    """What rank 0's sidecar knows of every rank, by the time of its `AwakeClock`."""
 
     def __init__(self, members: Sequence[GroupMember], limit: float, now: float) -> None:
         self._entries = {member.rank: _Entry(member) for member in members}
         self._limit, self._began = limit, now
         self._lost: tuple[Loss, ...] = ()
 
-    def hear(self, report: Heartbeat, now: float) -> None:
-        """Note what a watchman says of its rank."""
-        entry = self._entries.get(report.rank)
+    def receive(self, heartbeat: Heartbeat, now: float) -> None:
+        """Record the heartbeat of a rank."""
+        entry = self._entries.get(heartbeat.rank)
         if entry is None:
             return
-        if report.condition == "failed" and entry.condition != "failed":
+        if heartbeat.condition == "failed" and entry.condition != "failed":
             entry.failed = now
-        entry.report, entry.heard = report, now
+        entry.heartbeat, entry.received = heartbeat, now
 
     def lost(self, now: float) -> tuple[Loss, ...]:
-        """Return who is lost. It stays at the first who are: the rest follows from that."""
+        """Return the first ranks that were lost; losses that follow from them do not count."""
         if not self._lost:
             found = [self._judge(entry, now) for entry in self._entries.values()]
             self._lost = tuple(loss for loss in found if loss is not None)
         return self._lost
 
-    def unheard(self, now: float) -> tuple[GroupMember, ...]:
-        """Return who should have called by now and never has."""
-        if now - self._began <= FIRST_WORD_SECONDS:
+    def never_heard(self, now: float) -> tuple[GroupMember, ...]:
+        """Return the ranks whose first heartbeat is overdue."""
+        if now - self._began <= FIRST_HEARTBEAT_SECONDS:
             return ()
-        return tuple(e.member for e in self._entries.values() if e.report is None)
+        return tuple(e.member for e in self._entries.values() if e.heartbeat is None)
 
     def is_settled(self, now: float) -> bool:
-        """Return whether nobody is left who needs an answer."""
+        """Return whether no other rank needs a reply any more."""
         gone = {loss.rank for loss in self._lost if loss.how == GONE}
-        return all(self._is_settled(e, now) or e.member.rank in gone for e in self._others())
-
-    def _others(self) -> list[_Entry]:
-        return [entry for entry in self._entries.values() if entry.member.rank != 0]
+        others = [entry for rank, entry in self._entries.items() if rank not in {0, *gone}]
+        return all(self._is_settled(entry, now) for entry in others)
 
     def _is_settled(self, entry: _Entry, now: float) -> bool:
-        if entry.report is None:
+        if entry.heartbeat is None:
             return True
-        silent = now - entry.heard > SILENT_SHARE * self._limit
-        return silent or entry.report.told or entry.condition in ("left", "failed")
+        silent = now - entry.received > SILENT_SHARE * self._limit
+        return silent or entry.heartbeat.announced or entry.condition in ("left", "failed")
 
     def _judge(self, entry: _Entry, now: float) -> Loss | None:
-        report, rank = entry.report, entry.member.rank
-        if report is None or report.condition == "left":
+        heartbeat, rank = entry.heartbeat, entry.member.rank
+        if heartbeat is None or heartbeat.condition == "left":
             return None
-        if report.condition in HOW:
-            return Loss(rank, HOW[report.condition], report.detail)
-        if report.condition == "failed":
+        if heartbeat.condition in HOW:
+            return Loss(rank, HOW[heartbeat.condition], heartbeat.detail)
+        if heartbeat.condition == "failed":
             waited = now - entry.failed > FAILED_ALONE_SECONDS
             alone = waited and any(e.condition == "alive" for e in self._entries.values())
-            return Loss(rank, "process died", report.detail) if alone else None
-        silence = now - entry.heard
+            return Loss(rank, "process died", heartbeat.detail) if alone else None
+        silence = now - entry.received
         if silence > SILENT_SHARE * self._limit:
             return Loss(rank, GONE, f"silent for {silence:.0f} s")
         return None

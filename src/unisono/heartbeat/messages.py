@@ -1,4 +1,4 @@
-"""What watchmen and workers say to each other: one JSON object a line, checked as data."""
+"""What workers and sidecars send each other: one JSON object a line, validated as data."""
 
 from typing import Literal, TypeVar
 
@@ -11,7 +11,7 @@ Condition = Literal["alive", "died", "stopped", "left", "failed"]
 
 
 class GroupMember(msgspec.Struct, frozen=True):
-    """A process of the run, and where it is."""
+    """A process of the run, and where it runs."""
 
     rank: int
     host: str
@@ -23,11 +23,10 @@ class GroupMember(msgspec.Struct, frozen=True):
 
 
 class SidecarConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker tells its watchman at the start.
+    """What a worker tells its sidecar at the start.
 
-    `listen` is the number of the open socket on which rank 0's watchman is called by the
-    others, `limit` the seconds after which a lost rank has to be named, `then` what happens
-    after that, in words.
+    `listen` is the open socket on which rank 0's sidecar receives heartbeats. Within `limit`
+    seconds, every sidecar names a lost rank. `then` says what happens to the run after that.
     """
 
     rank: int
@@ -42,31 +41,31 @@ class SidecarConfig(msgspec.Struct, frozen=True, kw_only=True):
     then: str = ""
 
     @property
-    def me(self) -> GroupMember:
-        """Return the process that is watched."""
+    def worker(self) -> GroupMember:
+        """Return the process that the sidecar looks after."""
         return self.members[self.rank]
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker tells its watchman later on: where it is, or how it leaves.
+    """What a worker tells its sidecar later on: how far it is, or that it leaves.
 
-    `words` are said for it if it dies.
+    If the worker dies, its sidecar reports `message` as the reason.
     """
 
     step: int = 0
     section: str = ""
     leaves: Literal["", "done", "failed"] = ""
-    words: str = ""
+    message: str = ""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a watchman tells that of rank 0, again and again: all that it knows."""
+    """What a sidecar sends to that of rank 0 every second: all it knows of its worker."""
 
     token: str
     rank: int
     condition: Condition
     detail: str = ""
-    told: bool = False
+    announced: bool = False
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -78,16 +77,16 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What rank 0's watchman answers: who is lost."""
+    """What rank 0's sidecar replies: who is lost."""
 
     token: str
     lost: tuple[Loss, ...] = ()
 
 
 class LossVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a watchman tells its worker when somebody is lost."""
+    """What a sidecar tells its worker when a rank is lost."""
 
-    words: str
+    message: str
 
 
 Message = TypeVar("Message", SidecarConfig, Note, Heartbeat, Reply, LossVerdict)
@@ -99,7 +98,7 @@ def to_line(message: msgspec.Struct) -> bytes:
 
 
 def from_line(line: bytes, kind: type[Message]) -> Message | None:
-    """Return the message in `line`, or None if it is not one of that kind."""
+    """Return the message in `line`, or None if it is not of that kind."""
     try:
         return msgspec.json.decode(line, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Time limits for the sections of a run: start, data, step, evaluation and save."""
+"""Time limits for the sections of a run: as a user writes them, and as a thread checks them."""
 
 import threading
 import time
@@ -7,24 +7,40 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from statistics import median
 
+import msgspec
+
 TICK_SECONDS = 1.0
-# A step may take this many times as long as the median of the last ones, whatever its limit.
+# A step may take this many times the median of the last ones, even beyond its limit.
 USUAL_STEPS, STEPS_REMEMBERED = 20, 50
-# The first updates compile, read and allocate: for them the limit of the start counts.
+# The first updates compile, read and allocate: the limit of the start applies to them.
 FIRST_STEPS = 5
 NEVER = float("inf")
-# Looks further apart were not made because the whole process stood still, and not for long.
-ASLEEP_SECONDS = 5.0
+# If two ticks are further apart than this, the whole process was stopped: that does not count.
+STOPPED_SECONDS = 5.0
 
 Late = Callable[[str, float], None]
 Tick = Callable[[int, str], None]
 
 
-class Sections:
-    """Knows in which section this process is, and since when; a thread of it looks on.
+class SectionLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A process that stays longer in a section ends, and reports where it was; "" is no limit.
 
-    `limits` are seconds by section. `late` is called once, by that thread, with the section
-    and its limit; `tick` every second with the step and the section.
+    `start` counts until the first updates are done, and for those. `data` should be less than
+    `step`: while one process waits for its data, the others wait for it in their step.
+    """
+
+    start: str = "30 min"
+    data: str = "90 s"
+    step: str = "2 min"
+    evaluation: str = "2 h"
+    save: str = "30 min"
+
+
+class Sections:
+    """Times the current section of this process from a thread.
+
+    `limits` are seconds by section. The thread calls `late` once, with the section and its
+    limit, when a section exceeds it, and `tick` every second with the step and the section.
     """
 
     def __init__(self, limits: Mapping[str, float], late: Late, tick: Tick) -> None:
@@ -34,11 +50,11 @@ class Sections:
         self._steps: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self._taken, self.step = 0, 0
         self._over = threading.Event()
-        threading.Thread(target=self._look_on, name="sections", daemon=True).start()
+        threading.Thread(target=self._run, name="sections", daemon=True).start()
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Count the block as section `name`; sections are not put into one another."""
+        """Time the block as section `name`; sections do not nest."""
         began = time.monotonic()
         self._now = name, began, self._slept
         try:
@@ -60,14 +76,14 @@ class Sections:
         return limit
 
     def close(self) -> None:
-        """Look on no more."""
+        """Stop the thread at its next tick."""
         self._over.set()
 
-    def _look_on(self) -> None:
+    def _run(self) -> None:
         last = time.monotonic()
         while not self._over.wait(TICK_SECONDS):
             now = time.monotonic()
-            if now - last > ASLEEP_SECONDS:
+            if now - last > STOPPED_SECONDS:
                 self._slept += now - last
             last = now
             name, since, slept = self._now

@@ -1,4 +1,4 @@
-"""The worker's side: starts its watchman, tells it what it needs, and ends when it says so."""
+"""The worker's side: start a sidecar, tell it how far we are, end when it reports a loss."""
 
 import faulthandler
 import os
@@ -23,56 +23,57 @@ from unisono.heartbeat.messages import (
 )
 from unisono.records.layout import RunDirectory
 
-COMMAND = (sys.executable, "-m", "unisono.heartbeat")
-# A watchman that was killed is replaced, but not for ever.
-WATCHMEN = 5
+SUPERVISED = "UNISONO_SUPERVISED"  # set for workers whose agent is restarted if it fails
+SIDECAR_COMMAND = (sys.executable, "-m", "unisono.heartbeat")
+# A sidecar that was killed is replaced, but not forever.
+MOST_SIDECARS = 5
 
 
 class SidecarHandle:
-    """The watchman of this process. If a rank is lost, this process ends with code 76."""
+    """The sidecar of this process. If a rank is lost, this process ends with code 76."""
 
-    def __init__(self, orders: SidecarConfig, end: Callable[[str], None]) -> None:
-        """Start a watchman with these orders; `end` is called with words when all is lost."""
-        self._orders, self._end = orders, end
+    def __init__(self, config: SidecarConfig, end: Callable[[str], None]) -> None:
+        """Start a sidecar; when it reports a loss, call `end` with its message."""
+        self._config, self._end = config, end
         self._lock, self._over = threading.Lock(), threading.Event()
         self._last = Note()
         self._process = self._start()
-        threading.Thread(target=self._hear, name="lookout", daemon=True).start()
+        threading.Thread(target=self._read_verdicts, name="heartbeat", daemon=True).start()
 
     def note(self, step: int, section: str) -> None:
-        """Tell the watchman how far this process is."""
+        """Tell the sidecar how far this process is."""
         self._tell(Note(step=step, section=section))
 
-    def last_words(self, words: str) -> None:
-        """Tell the watchman what to say for this process, which is about to end."""
-        self._tell(msgspec.structs.replace(self._last, words=words))
+    def last_words(self, message: str) -> None:
+        """Tell the sidecar why this process is about to end."""
+        self._tell(msgspec.structs.replace(self._last, message=message))
 
     def leave(self, trouble: str = "") -> None:
-        """Tell the watchman that this process leaves the run by itself, and why if it fails."""
+        """Tell the sidecar that this process leaves the run, and why if it failed."""
         self._over.set()
         leaves = msgspec.structs.replace(
-            self._last, leaves="failed" if trouble else "done", words=trouble
+            self._last, leaves="failed" if trouble else "done", message=trouble
         )
         self._tell(leaves)
 
     def wait_for_verdict(self) -> None:
-        """Wait as long as it may take to find out who is lost; if one is, never return."""
-        time.sleep(self._orders.limit + 1.0)
+        """Wait as long as it may take to find out who is lost; after a loss, never return."""
+        time.sleep(self._config.limit + 1.0)
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        kept = (self._orders.listen,) if self._orders.listen >= 0 else ()
+        kept = (self._config.listen,) if self._config.listen >= 0 else ()
         process = subprocess.Popen(
-            COMMAND,
+            SIDECAR_COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=kept,
-            # What kills this process's group, or is typed at its terminal, is not for it.
+            # Signals to this process's group or terminal must not reach the sidecar.
             start_new_session=True,
             bufsize=0,
         )
         if process.stdin is not None:
-            process.stdin.write(to_line(self._orders))
-            # A watchman that does not read must never hold up the training.
+            process.stdin.write(to_line(self._config))
+            # A sidecar that does not read must never hold up training.
             os.set_blocking(process.stdin.fileno(), False)
         return process
 
@@ -82,13 +83,13 @@ class SidecarHandle:
             if self._process.stdin is not None:
                 self._process.stdin.write(to_line(note))
 
-    def _hear(self) -> None:
-        for replacements_left in reversed(range(WATCHMEN)):
+    def _read_verdicts(self) -> None:
+        for replacements_left in reversed(range(MOST_SIDECARS)):
             stream = self._process.stdout
             while stream is not None and (line := stream.readline(LONGEST_LINE)):
                 verdict = from_line(line, LossVerdict)
                 if verdict is not None and not self._over.is_set():
-                    self._end(verdict.words)
+                    self._end(verdict.message)
             self._process.wait()
             if self._over.is_set() or not replacements_left:
                 return
@@ -96,8 +97,8 @@ class SidecarHandle:
                 self._process = self._start()
 
 
-def end_with_stacks(run: str, rank: int, words: str) -> None:
-    """Write down where every thread stands, and end this process with code 76 at once."""
+def end_with_stacks(run: str, rank: int, message: str) -> None:
+    """Record the stacks of all threads, and end this process at once with code 76."""
     directory = RunDirectory(Path(run))
     with suppress(OSError):
         if directory.config.is_file():
@@ -105,7 +106,7 @@ def end_with_stacks(run: str, rank: int, words: str) -> None:
             path.parent.mkdir(exist_ok=True)
             with path.open("a", encoding="utf-8") as file:
                 moment = time.strftime("%Y-%m-%d %H:%M:%S")
-                file.write(f"\n{moment} process {os.getpid()} ends: {words}\n")
+                file.write(f"\n{moment} process {os.getpid()} ends: {message}\n")
                 file.flush()
                 faulthandler.dump_traceback(file, all_threads=True)
     os._exit(RESTARTABLE)

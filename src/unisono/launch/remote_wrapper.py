@@ -25,7 +25,7 @@ from typing import IO
 import psutil
 
 from unisono.exit_codes import PREEMPTED
-from unisono.launch.slurm import was_preempted
+from unisono.records.status import was_preempted
 from unisono.source_address import source_address
 
 ALIVE_EVERY_SECONDS = 10.0

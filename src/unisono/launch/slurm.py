@@ -12,8 +12,6 @@ from pathlib import Path
 
 from unisono.errors import ConfigError, RunError
 from unisono.exit_codes import PREEMPTED
-from unisono.records.layout import RunDirectory
-from unisono.records.status import read_status
 
 # Before the time limit: enough to finish a step and to save.
 SIGNAL = "TERM@60"
@@ -134,13 +132,3 @@ def _directive(name: str, value: str) -> str:
     # Slurm reads these lines by itself, with quotes around what contains spaces.
     quoted = f'"{value}"' if re.search(r"\s", value) else value
     return f"#SBATCH --{name}={quoted}" if value else f"#SBATCH --{name}"
-
-
-def was_preempted(run: Path, *, since: float) -> bool:
-    """Tell whether a run that ended after `since` was stopped by a signal and has saved.
-
-    torchrun exits with 1 even after a perfect save; the run itself knows better.
-    """
-    status = read_status(RunDirectory(run))
-    # What an earlier session says of itself does not count.
-    return status is not None and status.state == "preempted" and status.time >= since

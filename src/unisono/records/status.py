@@ -117,3 +117,13 @@ def _is_held(lock: Path) -> bool | None:
         return False
     finally:
         os.close(handle)
+
+
+def was_preempted(run: Path, *, since: float) -> bool:
+    """Return whether a run that ended after `since` was stopped by a signal and has saved.
+
+    torchrun exits with 1 even after a perfect save; the run itself knows better. What an
+    earlier session reported about itself does not count.
+    """
+    status = read_status(RunDirectory(run))
+    return status is not None and status.state == "preempted" and status.time >= since

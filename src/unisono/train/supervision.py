@@ -26,9 +26,8 @@ from unisono.errors import PeerLostError, UnisonoError
 from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE
 from unisono.heartbeat.announce import record_loss
 from unisono.heartbeat.messages import GroupMember, SidecarConfig
-from unisono.heartbeat.section_limits import NEVER, Sections
-from unisono.heartbeat.settings import SUPERVISED, SectionLimits
-from unisono.heartbeat.worker import SidecarHandle, end_with_stacks
+from unisono.heartbeat.section_limits import NEVER, SectionLimits, Sections
+from unisono.heartbeat.worker import SUPERVISED, SidecarHandle, end_with_stacks
 from unisono.records.events import AnyEvent, Ended, StepTaken
 from unisono.records.layout import RunDirectory
 from unisono.records.status import State, Status, write_status

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from unisono.cli.launching import supervise
-from unisono.cli.launching.supervise import (
+from unisono.cli import agent as cli_agent
+from unisono.cli.agent import (
     RestartPolicy,
     Supervisor,
     step_reached,
@@ -61,14 +61,14 @@ def test_its_options_come_first_and_the_rest_is_for_torchrun(tmp_path):
 @pytest.fixture
 def agent(monkeypatch, tmp_path):
     """A program in the agent's place: takes its exit codes from a list, and counts."""
-    monkeypatch.setattr(supervise, "FIRST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(cli_agent, "FIRST_WAIT_SECONDS", 0.01)
 
     def use(*codes):
         script = (
             "import pathlib, sys; p = pathlib.Path(sys.argv[1]); n = len(p.read_text()); "
             f"p.write_text('x' * (n + 1)); sys.exit({list(codes)}[n])"
         )
-        monkeypatch.setattr(supervise, "AGENT", (sys.executable, "-c", script))
+        monkeypatch.setattr(cli_agent, "AGENT", (sys.executable, "-c", script))
         counter = tmp_path / "starts"
         counter.write_text("")
         return counter
@@ -109,7 +109,7 @@ def test_a_supervisor_that_is_asked_to_stop_passes_it_on_and_starts_nothing_more
         "print('up', flush=True)\ntime.sleep(60)\n"
     )
     code = (
-        "import sys; from unisono.cli import supervise as s; "
+        "import sys; from unisono.cli import agent as s; "
         f"s.AGENT = (sys.executable, {str(script)!r}); "
         f"sys.exit(s.supervise(['--supervise=9', '--run={tmp_path}']))"
     )

@@ -1,4 +1,4 @@
-"""Real watchmen of real processes on loopback; the processes do nothing but live."""
+"""Real sidecars of real processes on loopback; the processes do nothing but live."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from unisono.heartbeat.client import ask
+from unisono.heartbeat.client import send_heartbeat
 from unisono.heartbeat.messages import GroupMember, Heartbeat, SidecarConfig, to_line
 
 pytestmark = pytest.mark.ranks
@@ -20,16 +20,16 @@ pytestmark = pytest.mark.ranks
 LIMIT = 4.0
 WORKER = """
 import os, sys
-from unisono.heartbeat.messages import Orders, from_line
-from unisono.heartbeat.worker import Watch
+from unisono.heartbeat.messages import SidecarConfig, from_line
+from unisono.heartbeat.worker import SidecarHandle
 
-def end(words):
+def end(message):
     os._exit(76)
 
-watch = Watch(from_line(sys.stdin.readline().encode(), Orders), end)
+sidecar = SidecarHandle(from_line(sys.stdin.readline().encode(), SidecarConfig), end)
 print("up", flush=True)
 for line in sys.stdin:
-    watch.leave(line.strip())
+    sidecar.leave(line.strip())
     break
 """
 
@@ -47,7 +47,7 @@ def ends_of_closed_connections():
 
 
 class Run:
-    """Some processes with their watchmen; each has a machine of its own, by name."""
+    """Some processes with their sidecars; each has a machine of its own, by name."""
 
     def __init__(self, size, run=""):
         self.listening = socket.create_server(("0.0.0.0", 0))
@@ -56,7 +56,7 @@ class Run:
             GroupMember(rank, f"host{rank}", worker.pid)
             for rank, worker in enumerate(self.workers)
         )
-        self.orders = [
+        self.configs = [
             SidecarConfig(
                 rank=rank,
                 members=members,
@@ -69,8 +69,8 @@ class Run:
             )
             for rank in range(size)
         ]
-        for worker, orders in zip(self.workers, self.orders, strict=True):
-            worker.stdin.write(to_line(orders).decode())
+        for worker, config in zip(self.workers, self.configs, strict=True):
+            worker.stdin.write(to_line(config).decode())
             worker.stdin.flush()
         for worker in self.workers:
             assert worker.stdout.readline() == "up\n"
@@ -85,16 +85,16 @@ class Run:
             pass_fds=(self.listening.fileno(),),
         )
 
-    def watchman(self, rank):
+    def sidecar(self, rank):
         [child] = psutil.Process(self.workers[rank].pid).children()
         return child
 
     def heard(self):
-        """Wait until all watchmen have called, and were answered."""
-        calls = {(address_for(orders.rank), orders.port) for orders in self.orders[1:]}
+        """Wait until all sidecars have called, and were answered."""
+        calls = {(address_for(config.rank), config.port) for config in self.configs[1:]}
         deadline = time.monotonic() + 60
         while not calls <= ends_of_closed_connections():
-            assert time.monotonic() < deadline, "not all watchmen have called"
+            assert time.monotonic() < deadline, "not all sidecars have called"
             time.sleep(0.05)
 
     def leave(self, rank, trouble=""):
@@ -102,7 +102,7 @@ class Run:
         self.workers[rank].stdin.flush()
 
     def said(self, rank):
-        """Return all that a process and its watchman said, until both have ended."""
+        """Return all that a process and its sidecar said, until both have ended."""
         return self.workers[rank].stderr.read()
 
     def close(self):
@@ -135,7 +135,7 @@ def seconds_in(said, how):
     return int(found[1])
 
 
-def test_a_killed_process_is_named_by_all_watchmen_and_all_end():
+def test_a_killed_process_is_named_by_all_sidecars_and_all_end():
     with started(3) as run:
         run.workers[1].kill()
         for rank in range(3):
@@ -144,7 +144,7 @@ def test_a_killed_process_is_named_by_all_watchmen_and_all_end():
         assert [worker.wait(timeout=30) for worker in run.workers] == [76, -9, 76]
 
 
-def test_the_death_of_rank_0_is_told_by_its_own_watchman():
+def test_the_death_of_rank_0_is_told_by_its_own_sidecar():
     with started(2) as run:
         os.kill(run.workers[0].pid, signal.SIGSEGV)
         assert line_of(run, 0, "process died (killed by SIGSEGV)") in run.said(1)
@@ -160,10 +160,10 @@ def test_a_stopped_process_is_named_and_then_killed():
 
 def test_a_machine_that_is_gone_is_named_as_that():
     with started(3) as run:
-        watchman = run.watchman(2)
-        watchman.suspend()  # it shall not see what comes now
+        sidecar = run.sidecar(2)
+        sidecar.suspend()  # it shall not see what comes now
         run.workers[2].kill()
-        watchman.kill()
+        sidecar.kill()
         for rank in (0, 1):
             assert "rank 2 on host2" in (said := run.said(rank))
             assert 3 <= seconds_in(said, "machine or link gone (silent for # s)") <= LIMIT
@@ -178,14 +178,14 @@ def test_a_process_that_stands_still_for_a_moment_is_not_lost():
         assert all(worker.poll() is None for worker in run.workers)
 
 
-def test_processes_that_leave_are_not_missed_and_their_watchmen_end_soon():
+def test_processes_that_leave_are_not_missed_and_their_sidecars_end_soon():
     with started(3) as run:
-        watchmen = [run.watchman(rank) for rank in range(3)]
+        sidecars = [run.sidecar(rank) for rank in range(3)]
         for rank in range(3):
             run.leave(rank)
         assert [run.said(rank) for rank in range(3)] == ["", "", ""]
         assert [worker.wait(timeout=30) for worker in run.workers] == [0, 0, 0]
-        gone, alive = psutil.wait_procs(watchmen, timeout=30)
+        gone, alive = psutil.wait_procs(sidecars, timeout=30)
         assert not alive
 
 
@@ -195,10 +195,10 @@ def test_one_that_fails_alone_is_named_with_its_own_words():
         assert line_of(run, 1, "process died (there is no space left)") in run.said(0)
 
 
-def test_a_watchman_that_is_killed_is_replaced_and_nobody_is_lost():
+def test_a_sidecar_that_is_killed_is_replaced_and_nobody_is_lost():
     with started(2) as run:
         for rank in range(2):
-            run.watchman(rank).kill()
+            run.sidecar(rank).kill()
         time.sleep(LIMIT)
         assert all(worker.poll() is None for worker in run.workers)
         run.workers[1].kill()
@@ -208,11 +208,11 @@ def test_a_watchman_that_is_killed_is_replaced_and_nobody_is_lost():
 
 def test_strangers_at_the_port_change_nothing():
     with started(2) as run:
-        port = run.orders[0].port
+        port = run.configs[0].port
         for words in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100_000, b'{"rank":1}\n', b""):
             with socket.create_connection(("127.0.0.1", port)) as stranger:
                 stranger.sendall(words)
         forged = Heartbeat(token="guess", rank=1, condition="died")
-        assert ask("127.0.0.1", port, forged, 5.0) is None
+        assert send_heartbeat("127.0.0.1", port, forged, 5.0) is None
         time.sleep(1.5)
         assert all(worker.poll() is None for worker in run.workers)
