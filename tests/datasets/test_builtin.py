@@ -8,11 +8,9 @@ from itertools import islice
 import pytest
 import sacrebleu
 
-from unisono.datasets.builtin.adjectives import ADJECTIVES
 from unisono.datasets.builtin.english import third_person_of
 from unisono.datasets.builtin.generate import generate, is_held_out, stream
-from unisono.datasets.builtin.nouns import NOUNS
-from unisono.datasets.builtin.verbs import WITH_ACCUSATIVE
+from unisono.datasets.builtin.lexicon import ADJECTIVES, NOUNS, VERBS
 
 _WORD = re.compile(r"[\w'-]+")
 
@@ -75,7 +73,7 @@ def test_held_out_adjectives_and_nouns_never_touch_in_the_training_text(builtin)
 def test_held_out_verbs_and_objects_never_meet_in_the_training_text(builtin):
     held_out = {
         (said, form)
-        for verb in WITH_ACCUSATIVE
+        for verb in VERBS["with accusative"]
         if not verb.preposition
         for said in (verb.english, third_person_of(verb.english), verb.past)
         for noun in NOUNS

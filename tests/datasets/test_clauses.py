@@ -2,8 +2,7 @@
 
 import pytest
 
-from unisono.datasets.builtin import german, verbs
-from unisono.datasets.builtin.adjectives import ADJECTIVES
+from unisono.datasets.builtin import german
 from unisono.datasets.builtin.chance import Chance
 from unisono.datasets.builtin.clauses import (
     Clause,
@@ -15,12 +14,10 @@ from unisono.datasets.builtin.clauses import (
     german_statement,
     german_subordinate,
 )
-from unisono.datasets.builtin.conjugation import REFLEXIVES
-from unisono.datasets.builtin.facts import price
-from unisono.datasets.builtin.forms import Form
-from unisono.datasets.builtin.german import with_preposition
-from unisono.datasets.builtin.nouns import NOUNS
-from unisono.datasets.builtin.phrases import (
+from unisono.datasets.builtin.english import Form
+from unisono.datasets.builtin.german import REFLEXIVES, with_preposition
+from unisono.datasets.builtin.lexicon import ADJECTIVES, NOUNS, VERBS
+from unisono.datasets.builtin.noun_phrases import (
     IT,
     PRONOUNS,
     noun_phrase,
@@ -28,8 +25,8 @@ from unisono.datasets.builtin.phrases import (
     pronoun_for,
     relative_for,
 )
-from unisono.datasets.builtin.predicates import Predicate, applied_to
-from unisono.datasets.builtin.states import describing
+from unisono.datasets.builtin.predicates import Predicate, applied_to, describing
+from unisono.datasets.builtin.statements import price
 from unisono.datasets.builtin.times import NOTHING, Adverbial, clock, dates
 from unisono.datasets.builtin.words import GrammaticalCase
 
@@ -48,16 +45,16 @@ def phrase(determiner, words):
     return noun_phrase(determiner, adjective, noun, name == noun.english_plural)
 
 
-def verb(name, table=verbs.WITH_ACCUSATIVE):
+def verb(name, table=VERBS["with accusative"]):
     return next(verb for verb in table if verb.name == name)
 
 
-def does(name, target, table=verbs.WITH_ACCUSATIVE):
+def does(name, target, table=VERBS["with accusative"]):
     return applied_to(verb(name, table), target)
 
 
 def concerns(name, subject, target):
-    found = verb(name, verbs.WITH_PREPOSITION)
+    found = verb(name, VERBS["with preposition"])
     return Predicate(
         found,
         f"{found.preposition} {target.english_object}".strip(),
@@ -66,18 +63,18 @@ def concerns(name, subject, target):
     )
 
 
-CALLS = does("call", phrase(THE, "man"), verbs.SEPARABLE_WITH_ACCUSATIVE)
-PICKS_UP = does("pick up", phrase(THE, "old aunt"), verbs.SEPARABLE_WITH_ACCUSATIVE)
-PICKS_HIM_UP = does("pick up", HE, verbs.SEPARABLE_WITH_ACCUSATIVE)
+CALLS = does("call", phrase(THE, "man"), VERBS["separable with accusative"])
+PICKS_UP = does("pick up", phrase(THE, "old aunt"), VERBS["separable with accusative"])
+PICKS_HIM_UP = does("pick up", HE, VERBS["separable with accusative"])
 LOOKS_FOR_HIM = does("look for", HE)
 BUYS_CAR = does("buy", phrase(THE, "car"))
 BUYS_HATS = does("buy", phrase(german.BARE, "red hats"))
 NO_DOG = does("see", phrase(german.NOT_A, "dog"))._replace(says_kein=True)
 NO_MILK = does("buy", phrase(german.NOT_ANY, "cold milk"))._replace(says_kein=True)
-HELPS = does("help", phrase(THE, "children"), verbs.WITH_DATIVE)
-SWIMS = Predicate(verb("swim", verbs.ACTIVITIES), "at the lake", late="am See")
-GOES = Predicate(verb("go", verbs.MOTIONS), "into the house", late="ins Haus")
-GETS_UP = Predicate(verb("get up", verbs.SEPARABLE_ACTIVITIES), "up")
+HELPS = does("help", phrase(THE, "children"), VERBS["with dative"])
+SWIMS = Predicate(verb("swim", VERBS["activities"]), "at the lake", late="am See")
+GOES = Predicate(verb("go", VERBS["motions"]), "into the house", late="ins Haus")
+GETS_UP = Predicate(verb("get up", VERBS["separable activities"]), "up")
 IS_OLD = describing(ADJECTIVES[0], "", True, Chance(0))
 WOMAN, BOYS = phrase(THE, "woman"), phrase(THE, "boys")
 
@@ -169,7 +166,7 @@ def test_statements(clause, english, translation):
         (Clause(WE, CALLS, Form.WANT), "wir den Mann anrufen wollen"),
         (Clause(HE, GOES, Form.PAST, is_negated=True), "er nicht ins Haus gegangen ist"),
         (Clause(ME, PICKS_HIM_UP, Form.FUTURE), "ich ihn abholen werde"),
-        (Clause(IT, Predicate(verbs.WEATHER[0])), "es regnet"),
+        (Clause(IT, Predicate(VERBS["weather"][0])), "es regnet"),
         (
             Clause(WOMAN, concerns("remember", WOMAN, phrase(MY, "uncle"))),
             "sich die Frau an meinen Onkel erinnert",

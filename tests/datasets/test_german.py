@@ -3,9 +3,8 @@
 import pytest
 
 from unisono.datasets.builtin import german
-from unisono.datasets.builtin.adjectives import ADJECTIVES
 from unisono.datasets.builtin.german import inflect, with_preposition
-from unisono.datasets.builtin.nouns import NOUNS
+from unisono.datasets.builtin.lexicon import ADJECTIVES, NOUNS
 from unisono.datasets.builtin.words import Agreement
 
 DETERMINERS = {

@@ -2,8 +2,13 @@
 
 import pytest
 
-from unisono.datasets.builtin.numerals import english_cardinal, german_cardinal, ordinal_digits
-from unisono.datasets.builtin.times import clock, dates
+from unisono.datasets.builtin.times import (
+    clock,
+    dates,
+    english_cardinal,
+    german_cardinal,
+    ordinal_digits,
+)
 
 
 @pytest.mark.parametrize(

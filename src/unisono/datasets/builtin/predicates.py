@@ -3,13 +3,20 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from unisono.datasets.builtin import verbs
 from unisono.datasets.builtin.chance import Chance
-from unisono.datasets.builtin.conjugation import REFLEXIVES
-from unisono.datasets.builtin.german import with_preposition
-from unisono.datasets.builtin.nouns import PLACES, nouns_of
-from unisono.datasets.builtin.phrases import Combination, NounPhrase
-from unisono.datasets.builtin.selection import (
+from unisono.datasets.builtin.german import REFLEXIVES, with_preposition
+from unisono.datasets.builtin.lexicon import (
+    BE,
+    HAVE,
+    PLACES,
+    VERBS,
+    adjectives_for,
+    fixed_phrases,
+    nouns_of,
+)
+from unisono.datasets.builtin.noun_phrases import (
+    Combination,
+    NounPhrase,
     any_phrase,
     definite_phrase,
     direction,
@@ -17,19 +24,12 @@ from unisono.datasets.builtin.selection import (
     missing_phrase,
     other_pronoun,
 )
-from unisono.datasets.builtin.words import GrammaticalCase, Verb
+from unisono.datasets.builtin.words import Adjective, GrammaticalCase, Verb
 
 _PERSONS = nouns_of("person")
 _PLACES = nouns_of(*PLACES)
 _FURNITURE = nouns_of("furniture")
-_MANNERS = (
-    ("quickly", "schnell"),
-    ("slowly", "langsam"),
-    ("carefully", "vorsichtig"),
-    ("secretly", "heimlich"),
-    ("quietly", "leise"),
-    ("alone", "allein"),
-)
+_MANNERS = tuple(fixed_phrases("manners").items())
 
 
 class Predicate(NamedTuple):
@@ -227,15 +227,47 @@ def _placing(verb: Verb, subject: NounPhrase, is_negated: bool, chance: Chance) 
 
 
 FRAMES: tuple[tuple[tuple[Verb, ...], Builder], ...] = (
-    *((verbs.WITH_ACCUSATIVE, _acting_on),) * 6,
-    *((verbs.SEPARABLE_WITH_ACCUSATIVE, _acting_on),) * 5,
-    *((verbs.WITH_DATIVE, _acting_on),) * 2,
-    *((verbs.WITH_PREPOSITION, _concerned_with),) * 3,
-    *((verbs.WITH_RECEIVER, _handing_over),) * 2,
-    *((verbs.ACTIVITIES, _happening),) * 2,
-    *((verbs.SEPARABLE_ACTIVITIES, _happening),) * 2,
-    (verbs.DWELLING, dwelling),
-    *((verbs.MOTIONS, moving),) * 2,
-    (verbs.PLACINGS, _placing),
-    ((verbs.HAVE,), _acting_on),
+    *((VERBS["with accusative"], _acting_on),) * 6,
+    *((VERBS["separable with accusative"], _acting_on),) * 5,
+    *((VERBS["with dative"], _acting_on),) * 2,
+    *((VERBS["with preposition"], _concerned_with),) * 3,
+    *((VERBS["with receiver"], _handing_over),) * 2,
+    *((VERBS["activities"], _happening),) * 2,
+    *((VERBS["separable activities"], _happening),) * 2,
+    (VERBS["dwelling"], dwelling),
+    *((VERBS["motions"], moving),) * 2,
+    (VERBS["placings"], _placing),
+    ((HAVE,), _acting_on),
 )
+
+
+_FOR_PERSONS = adjectives_for(nouns_of("person")[0])
+_DEGREES = tuple(fixed_phrases("degrees").items())
+
+
+def standing(verb: Verb, chance: Chance) -> Predicate:
+    """Say where a thing is, by the furniture around it."""
+    english, german, phrase = location(chance.pick(_FURNITURE), GrammaticalCase.DATIVE, chance)
+    return Predicate(verb, english, late=german, combinations=phrase.combinations)
+
+
+def being(subject: NounPhrase, is_negated: bool, chance: Chance) -> Predicate:
+    """Say what somebody is like."""
+    return describing(chance.pick(_FOR_PERSONS), subject.noun, is_negated, chance)
+
+
+def describing(adjective: Adjective, noun: str, is_negated: bool, chance: Chance) -> Predicate:
+    """Say what somebody or something is like, with this adjective."""
+    combinations = ((adjective.english, noun),) if noun else ()
+    is_gradable = bool(adjective.german_comparative)
+    if is_negated or not is_gradable or not chance.happens(0.35):
+        return Predicate(
+            BE, adjective.english, late=adjective.german, combinations=combinations
+        )
+    english, german = chance.pick(_DEGREES)
+    return Predicate(
+        BE,
+        f"{english} {adjective.english}",
+        late=f"{german} {adjective.german}",
+        combinations=combinations,
+    )

@@ -1,27 +1,36 @@
 """Questions, direct and indirect: German needs no *do*, and asks with the verb first."""
 
-from unisono.datasets.builtin import german, verbs
+from unisono.datasets.builtin import german
 from unisono.datasets.builtin.chance import Chance
 from unisono.datasets.builtin.clauses import (
+    PERIODS,
     Clause,
+    SentencePair,
+    clause_about,
     english_question,
     english_statement,
+    finished,
     german_inverted,
     german_statement,
     german_subordinate,
+    sentence,
+    state_clause,
 )
-from unisono.datasets.builtin.composition import PERIODS, clause_about, finished, state_clause
-from unisono.datasets.builtin.forms import Form
-from unisono.datasets.builtin.pairs import SentencePair, sentence
-from unisono.datasets.builtin.phrases import WHO, noun_phrase
+from unisono.datasets.builtin.english import Form
+from unisono.datasets.builtin.lexicon import VERBS
+from unisono.datasets.builtin.noun_phrases import (
+    WHO,
+    adjective_for,
+    noun_phrase,
+    subject_phrase,
+)
 from unisono.datasets.builtin.predicates import Predicate
-from unisono.datasets.builtin.selection import adjective_for, subject_phrase
 from unisono.datasets.builtin.words import Verb
 
-_ON_OBJECTS = verbs.WITH_ACCUSATIVE + verbs.SEPARABLE_WITH_ACCUSATIVE
+_ON_OBJECTS = VERBS["with accusative"] + VERBS["separable with accusative"]
 _ON_PERSONS = tuple(
     verb
-    for verb in _ON_OBJECTS + verbs.WITH_DATIVE
+    for verb in _ON_OBJECTS + VERBS["with dative"]
     if any(noun.family == "person" for noun in verb.objects)
 )
 _ON_THINGS = tuple(
@@ -129,4 +138,4 @@ def indirect(chance: Chance) -> SentencePair:
     )
 
 
-_WISSEN = next(verb for verb in verbs.SAYING if verb.infinitive == "wissen")
+_WISSEN = next(verb for verb in VERBS["saying"] if verb.infinitive == "wissen")

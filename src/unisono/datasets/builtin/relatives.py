@@ -2,40 +2,40 @@
 
 from functools import cache
 
-from unisono.datasets.builtin import verbs
-from unisono.datasets.builtin.adjectives import adjectives_for
 from unisono.datasets.builtin.chance import Chance
 from unisono.datasets.builtin.clauses import (
-    Clause,
-    english_statement,
-    german_statement,
-    german_subordinate,
-)
-from unisono.datasets.builtin.composition import (
     PERIODS,
+    Clause,
     Period,
+    SentencePair,
     clause_about,
+    english_statement,
     finished,
     form_like,
+    german_statement,
+    german_subordinate,
+    sentence,
 )
-from unisono.datasets.builtin.forms import Form
-from unisono.datasets.builtin.nouns import nouns_of
-from unisono.datasets.builtin.pairs import SentencePair, sentence
-from unisono.datasets.builtin.phrases import (
+from unisono.datasets.builtin.english import Form
+from unisono.datasets.builtin.lexicon import VERBS, adjectives_for, nouns_of
+from unisono.datasets.builtin.noun_phrases import (
     Combination,
     NounPhrase,
+    any_phrase,
+    definite_phrase,
     pronoun_for,
     relative_for,
     silent,
+    subject_phrase,
 )
-from unisono.datasets.builtin.predicates import Predicate, applied_to
-from unisono.datasets.builtin.selection import any_phrase, definite_phrase, subject_phrase
-from unisono.datasets.builtin.states import describing
+from unisono.datasets.builtin.predicates import Predicate, applied_to, describing
 from unisono.datasets.builtin.words import Adjective, Noun, Verb
 
 _BEINGS = nouns_of("person", "animal")
 _THINGS = nouns_of("clothing", "text", "tool", "device", "furniture", "vehicle")
-_ON_OBJECTS = verbs.WITH_ACCUSATIVE + verbs.SEPARABLE_WITH_ACCUSATIVE + verbs.WITH_DATIVE
+_ON_OBJECTS = (
+    VERBS["with accusative"] + VERBS["separable with accusative"] + VERBS["with dative"]
+)
 
 
 @cache

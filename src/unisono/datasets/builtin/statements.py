@@ -1,36 +1,55 @@
-"""Main clauses, alone or joined with others by and, because, if, that or to."""
+"""Statements: main clauses, alone or joined with others, and short statements of fact."""
 
-from unisono.datasets.builtin import verbs
 from unisono.datasets.builtin.chance import Chance
 from unisono.datasets.builtin.clauses import (
+    PERIODS,
     Clause,
+    Period,
+    SentencePair,
+    clause_about,
     english_infinitive,
     english_statement,
+    finished,
     german_infinitive,
     german_inverted,
     german_statement,
     german_subordinate,
-)
-from unisono.datasets.builtin.composition import (
-    PERIODS,
-    Period,
-    clause_about,
-    finished,
+    sentence,
     state_clause,
     weather_clause,
 )
-from unisono.datasets.builtin.forms import Form
-from unisono.datasets.builtin.pairs import SentencePair, sentence
-from unisono.datasets.builtin.predicates import FRAMES, Predicate, moving
-from unisono.datasets.builtin.selection import nobody, subject_phrase
-from unisono.datasets.builtin.times import time_for
+from unisono.datasets.builtin.english import Form
+from unisono.datasets.builtin.german import MANY, NO, SOME, A
+from unisono.datasets.builtin.lexicon import (
+    ADJECTIVES,
+    BE,
+    HAVE,
+    NOUNS,
+    VERBS,
+    adjectives_for,
+    fixed_phrases,
+    nouns_of,
+)
+from unisono.datasets.builtin.noun_phrases import (
+    NounPhrase,
+    adjective_for,
+    any_phrase,
+    definite_phrase,
+    location,
+    nobody,
+    noun_phrase,
+    subject_phrase,
+)
+from unisono.datasets.builtin.predicates import FRAMES, Predicate, describing, moving, standing
+from unisono.datasets.builtin.times import english_cardinal, german_cardinal, time_for
+from unisono.datasets.builtin.words import GrammaticalCase, Noun, Person
 
-_SAME_TIME = (("because", "weil"), ("although", "obwohl"), ("while", "während"))
-_CONDITIONS = (("if", "wenn"), ("as soon as", "sobald"), ("before", "bevor"))
+_SAME_TIME = tuple(fixed_phrases("reasons").items())
+_CONDITIONS = tuple(fixed_phrases("conditions").items())
 _ENDLESS = tuple(
     (tuple(verb for verb in frame if not verb.is_stative), build)
     for frame, build in FRAMES
-    if frame != (verbs.HAVE,)
+    if frame != (HAVE,)
 )
 
 
@@ -112,7 +131,7 @@ def subordinate_before(chance: Chance) -> SentencePair:
 
 def reported(chance: Chance) -> SentencePair:
     """Say what somebody says or believes."""
-    verb = chance.pick(verbs.SAYING)
+    verb = chance.pick(VERBS["saying"])
     is_past = bool(verb.past) and chance.happens(0.4)
     main = Clause(
         subject_phrase(chance, is_negated=True),
@@ -139,7 +158,7 @@ def intended(chance: Chance) -> SentencePair:
     """Say what somebody tries or forgets to do."""
     is_negated = chance.happens(0.1)
     subject = subject_phrase(chance, is_negated=is_negated)
-    predicate = Predicate(chance.pick(verbs.INTENDING))
+    predicate = Predicate(chance.pick(VERBS["intending"]))
     main = finished(
         chance, chance.pick(PERIODS), subject, predicate, timed=0, is_negated=is_negated
     )
@@ -154,11 +173,118 @@ def intended(chance: Chance) -> SentencePair:
 def purposeful(chance: Chance) -> SentencePair:
     """Say what somebody goes somewhere for."""
     subject = subject_phrase(chance)
-    predicate = moving(chance.pick(verbs.MOTIONS), subject, False, chance)
+    predicate = moving(chance.pick(VERBS["motions"]), subject, False, chance)
     main = finished(chance, chance.pick(PERIODS), subject, predicate, timed=0.2)
     other = _infinitive_for(main, chance)
     return sentence(
         f"{english_statement(main)} in order {english_infinitive(other)}",
         f"{german_statement(main)}, um {german_infinitive(other)}",
         main.combinations + other.predicate.combinations,
+    )
+
+
+_COMPARED = tuple(
+    tuple(noun for noun in NOUNS if noun.family in adjective.families)
+    for adjective in ADJECTIVES
+)
+_COMPARABLE = tuple(
+    (adjective, nouns)
+    for adjective, nouns in zip(ADJECTIVES, _COMPARED, strict=True)
+    if adjective.german_comparative
+)
+_FOR_SALE = nouns_of("clothing", "text", "tool", "device", "furniture", "vehicle", "indoors")
+_DESCRIBED = nouns_of("animal", "clothing", "text", "tool", "device", "vehicle", "indoors")
+_AGED = nouns_of("person", "animal", "indoors", "top")
+_AROUND = nouns_of("person", "animal", "tool", "furniture")
+_PLACES = nouns_of("indoors", "outdoors", "top")
+_PRICES = (*range(50, 1000, 50), *range(1000, 10000, 500))
+_EXISTING = (A, A, NO)
+_EXISTING_PLURAL = (MANY, SOME, NO)
+
+
+def comparison(chance: Chance) -> SentencePair:
+    """Say that one is bigger than another, or as big."""
+    adjective, nouns = chance.pick(_COMPARABLE)
+    noun = chance.pick(nouns)
+    others = [other for other in nouns if other.family == noun.family and other is not noun]
+    first = definite_phrase(noun, chance)
+    second = definite_phrase(chance.pick(others), chance)
+    if chance.happens(0.6):
+        english = f"{adjective.english_comparative} than {second.english}"
+        late = f"{adjective.german_comparative} als {second.german[0]}"
+    else:
+        english = f"as {adjective.english} as {second.english}"
+        late = f"so {adjective.german} wie {second.german[0]}"
+    predicate = Predicate(BE, english, late=late, combinations=second.combinations)
+    return _fact(first, predicate, chance)
+
+
+def _fact(subject: NounPhrase, predicate: Predicate, chance: Chance) -> SentencePair:
+    period = chance.pick((Period.PAST, Period.PRESENT, Period.PRESENT))
+    is_negated = chance.happens(0.15)
+    clause = finished(chance, period, subject, predicate, timed=0, is_negated=is_negated)
+    return sentence(english_statement(clause), german_statement(clause), clause.combinations)
+
+
+def quality(chance: Chance) -> SentencePair:
+    """Say what a thing or an animal is like."""
+    noun = chance.pick(_DESCRIBED)
+    adjective = chance.pick(adjectives_for(noun))
+    return _fact(
+        definite_phrase(noun, chance, plurals=0.3),
+        describing(adjective, noun.english, True, chance),
+        chance,
+    )
+
+
+def price(chance: Chance) -> SentencePair:
+    """Say what a thing costs; the two languages group thousands differently."""
+    subject = definite_phrase(chance.pick(_FOR_SALE), chance)
+    amount = f"{chance.pick(_PRICES):,}"
+    is_plural = subject.person is Person.THIRD_PLURAL
+    return sentence(
+        f"{subject.english} {'cost' if is_plural else 'costs'} {amount} euros",
+        f"{subject.german[0]} {'kosten' if is_plural else 'kostet'}"
+        f" {amount.replace(',', '.')} Euro",
+        subject.combinations,
+    )
+
+
+def age(chance: Chance) -> SentencePair:
+    """Say how old somebody or something is."""
+    number = chance.pick(range(2, 100))
+    predicate = Predicate(
+        BE,
+        f"{english_cardinal(number)} years old",
+        late=f"{german_cardinal(number)} Jahre alt",
+    )
+    return _fact(definite_phrase(chance.pick(_AGED), chance), predicate, chance)
+
+
+def posture(chance: Chance) -> SentencePair:
+    """Say where a thing stands or lies."""
+    verb = chance.pick(VERBS["postures"])
+    subject = any_phrase(chance.pick(verb.objects), chance)
+    form = chance.pick((Form.PRESENT, Form.PROGRESSIVE))
+    clause = Clause(subject, standing(verb, chance), form)
+    return sentence(english_statement(clause), german_statement(clause), clause.combinations)
+
+
+def _some_phrase(noun: Noun, chance: Chance) -> NounPhrase:
+    is_plural = chance.happens(0.5)
+    determiner = chance.pick(_EXISTING_PLURAL if is_plural else _EXISTING)
+    return noun_phrase(determiner, adjective_for(noun, chance, 0.5), noun, is_plural)
+
+
+def existence(chance: Chance) -> SentencePair:
+    """Say what there is somewhere; German begins with the place."""
+    phrase = _some_phrase(chance.pick(_AROUND), chance)
+    english, german_place, place = location(
+        chance.pick(_PLACES), GrammaticalCase.DATIVE, chance
+    )
+    verb = "are" if phrase.person is Person.THIRD_PLURAL else "is"
+    return sentence(
+        f"there {verb} {phrase.english} {english}",
+        f"{german_place} gibt es {phrase.german[GrammaticalCase.ACCUSATIVE]}",
+        phrase.combinations + place.combinations,
     )

@@ -1,15 +1,46 @@
-"""Saying when: days, dates, clock times, and how often; each fits some verb forms only."""
+"""Numbers in words, and when something happens: days, dates, clock times, how often.
+
+Each expression of time fits some verb forms only.
+"""
 
 from typing import NamedTuple
 
 from unisono.datasets.builtin.chance import Chance
-from unisono.datasets.builtin.forms import Form
-from unisono.datasets.builtin.numerals import (
-    english_cardinal,
-    german_cardinal,
-    ordinal_digits,
-    word_pairs,
-)
+from unisono.datasets.builtin.english import Form
+from unisono.datasets.builtin.lexicon import fixed_phrases
+
+_SMALL = fixed_phrases("numbers")
+_TENS = fixed_phrases("tens")
+_ENGLISH_SMALL, _GERMAN_SMALL = tuple(_SMALL), tuple(_SMALL.values())
+_ENGLISH_TENS, _GERMAN_TENS = tuple(_TENS), tuple(_TENS.values())
+
+
+def english_cardinal(number: int) -> str:
+    """Write a number from 0 to 99 in English."""
+    if number < 20:
+        return _ENGLISH_SMALL[number]
+    tens, ones = divmod(number, 10)
+    word = _ENGLISH_TENS[tens - 2]
+    return f"{word}-{_ENGLISH_SMALL[ones]}" if ones else word
+
+
+def german_cardinal(number: int) -> str:
+    """Write a number from 0 to 99 in German."""
+    if number < 20:
+        return _GERMAN_SMALL[number]
+    tens, ones = divmod(number, 10)
+    word = _GERMAN_TENS[tens - 2]
+    if not ones:
+        return word
+    first = "ein" if ones == 1 else _GERMAN_SMALL[ones]
+    return f"{first}und{word}"
+
+
+def ordinal_digits(number: int) -> str:
+    """Write 1st, 2nd, 3rd, 4th …"""
+    is_teen = number % 100 in (11, 12, 13)
+    suffix = "th" if is_teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"
 
 
 class Adverbial(NamedTuple):
@@ -21,26 +52,18 @@ class Adverbial(NamedTuple):
 
 NOTHING = Adverbial("", "")
 
-_WEEKDAYS = word_pairs(
-    """Monday Montag, Tuesday Dienstag, Wednesday Mittwoch, Thursday Donnerstag,
-    Friday Freitag, Saturday Samstag, Sunday Sonntag"""
-)
-_MONTHS = word_pairs(
-    """January Januar, February Februar, March März, April April, May Mai, June Juni,
-    July Juli, August August, September September, October Oktober, November November,
-    December Dezember"""
-)
-_PARTS = {"morning": "Morgen", "evening": "Abend", "afternoon": "Nachmittag"}
-_SEASONS = {"spring": "Frühling", "summer": "Sommer", "autumn": "Herbst", "winter": "Winter"}
+_WEEKDAYS = fixed_phrases("weekdays")
+_MONTHS = fixed_phrases("months")
+_PARTS = fixed_phrases("parts of the day")
+_SEASONS = fixed_phrases("seasons")
+# The German plurals are datives, which both *vor* and *in* demand here.
+_UNITS = fixed_phrases("units of time")
 _YEARS = range(1990, 2026)
 _DAYS = range(1, 29)
-# Unit, singular and plural after *vor* and *in*, which both want the dative here.
-_UNITS = {"days": "Tagen", "weeks": "Wochen", "months": "Monaten", "years": "Jahren"}
 
 
-def _fixed(table: str) -> tuple[Adverbial, ...]:
-    lines = (line.split("=") for line in table.strip().splitlines())
-    return tuple(Adverbial(english.strip(), german.strip()) for english, german in lines)
+def _fixed(section: str) -> tuple[Adverbial, ...]:
+    return tuple(Adverbial(*pair) for pair in fixed_phrases(section).items())
 
 
 def clock(hour: int, minutes: int) -> Adverbial:
@@ -117,42 +140,11 @@ _FULL_DATE = tuple(
 _YEAR = tuple(Adverbial(f"in {year}", f"im Jahr {year}") for year in _YEARS)
 _AGO = _spans("{} ago", "vor {}")
 _AHEAD = _spans("in {}", "in {}")
-_PAST = _fixed("""
-    yesterday = gestern
-    last week = letzte Woche
-    last month = letzten Monat
-    last year = letztes Jahr
-    last summer = letzten Sommer
-    last night = letzte Nacht
-    """)
-_NEXT = _fixed("""
-    tomorrow = morgen
-    next week = nächste Woche
-    next month = nächsten Monat
-    next year = nächstes Jahr
-    next summer = nächsten Sommer
-    soon = bald
-    """)
-_NOW = _fixed("""
-    today = heute
-    now = jetzt
-    at the moment = im Moment
-    """)
-_REGULAR = _fixed("""
-    every day = jeden Tag
-    every week = jede Woche
-    every year = jedes Jahr
-    every morning = jeden Morgen
-    every evening = jeden Abend
-    today = heute
-    """)
-FREQUENCIES = _fixed("""
-    always = immer
-    often = oft
-    never = nie
-    rarely = selten
-    sometimes = manchmal
-    """)
+_PAST = _fixed("past")
+_NEXT = _fixed("future")
+_NOW = _fixed("now")
+_REGULAR = _fixed("regular")
+FREQUENCIES = _fixed("frequencies")
 
 _ANY_TIME = (_CLOCK, _WEEKDAY, _WEEKDAY_PART, _WEEKDAY_CLOCK, _PART, _SEASON, _DATE)
 _PAST_TIMES = (*_ANY_TIME, _PAST, _PAST, _AGO, _AGO, _FULL_DATE, _FULL_DATE, _YEAR)

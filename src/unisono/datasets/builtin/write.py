@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from unisono.atomic import Written, difference, new_directory, sha256_of, write_text, written
+from unisono.datasets.builtin.clauses import SentencePair
 from unisono.datasets.builtin.generate import generate
-from unisono.datasets.builtin.pairs import SentencePair
 from unisono.datasets.config_snippet import DATA_TOML, data_section
 from unisono.datasets.entry import Entry, Set, Side
 from unisono.datasets.lock_file import LOCK, Lock, Text, read_lock, write_lock
