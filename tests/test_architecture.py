@@ -20,6 +20,7 @@ FOUNDATION |= {
     "printable",
     "source_address",
     "clock_skew",
+    "decompress",
 }
 FORMATS = {"text", "corpus", "datasets", "records", "schedules", "cost_model"}
 PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", "monitor"}
@@ -41,6 +42,7 @@ MAY_IMPORT = {
     "printable": set(),
     "source_address": set(),
     "clock_skew": set(),
+    "decompress": set(),
     "__init__": set(),
     "__main__": {"cli"},
     "text": FOUNDATION,

@@ -1,4 +1,3 @@
-import io
 import lzma
 import random
 import struct
@@ -10,9 +9,8 @@ import pytest
 import zstandard
 
 from datasets.archives import PACK, special, tar, zipped
-from unisono.datasets.unpack import streams
-from unisono.datasets.unpack.archive import wanted_members
-from unisono.datasets.unpack.tar import TarReader
+from unisono import decompress
+from unisono.datasets.unpack import wanted_members
 from unisono.errors import DataError
 
 TEXT = "".join(f"Satz {n}: {n * n}\n" for n in range(5000)).encode()
@@ -69,7 +67,7 @@ def test_named_members_of_a_tar_are_read_in_one_pass(tmp_path, packing):
 @pytest.mark.parametrize(
     "format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
 )
-def test_tar_is_read_as_the_standard_library_reads_it(format):
+def test_every_format_of_tar_is_read_with_long_names_and_between_links(tmp_path, format):
     long = "d" * 90 + "/" + "n" * 90
     names = ["plain", long, "ümläut/ß.de", "deep/" * 15 + "f", "y" * 100]
     if format != tarfile.USTAR_FORMAT:
@@ -79,15 +77,9 @@ def test_tar_is_read_as_the_standard_library_reads_it(format):
     data = tar(
         *members[:3], *links, special("d/", tarfile.DIRTYPE), *members[3:], format=format
     )
-    reader = TarReader(io.BytesIO(data))
-    found = [(m.name.rstrip("/"), m.kind == "file", reader.read(10**6)) for m in reader]
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        expected = [
-            (m.name, m.isreg(), archive.extractfile(m).read() if m.isreg() else b"")
-            for m in archive
-        ]
-    assert found == expected
-    assert len(found) == len(names) + 3
+    (tmp_path / "a.tar").write_bytes(data)
+    assert unpack(tmp_path / "a.tar", *names) == dict(members)
+    assert unpack(tmp_path / "a.tar", names[-1]) == dict(members[-1:])
 
 
 @pytest.mark.parametrize(
@@ -105,7 +97,7 @@ def test_tar_is_read_as_the_standard_library_reads_it(format):
 def test_a_wanted_member_that_is_no_file_is_refused(tmp_path, kind):
     path = tmp_path / "a.tar"
     path.write_bytes(tar(special("a.en", kind, "/etc/passwd"), ("b", b"1\n")))
-    refused(path, "a.en", match="is no file but a")
+    refused(path, "a.en", match="is not a file but a")
     assert unpack(path, "b") == {"b": b"1\n"}
 
 
@@ -189,7 +181,7 @@ def test_links_in_a_zip_are_refused(tmp_path):
 
 def test_zip_of_a_kind_we_do_not_read_is_refused(tmp_path):
     (tmp_path / "a.zip").write_bytes(zipped(("a", TEXT), method=zipfile.ZIP_LZMA))
-    refused(tmp_path / "a.zip", "a", match="in a way we do not read")
+    refused(tmp_path / "a.zip", "a", match="in a way Unisono does not read")
 
 
 def test_zip64_is_read(tmp_path):
@@ -206,7 +198,7 @@ def test_what_wants_gigabytes_of_memory_is_refused(tmp_path, monkeypatch):
     refused(tmp_path / "a.zst", match="memory")
     (tmp_path / "a.xz").write_bytes(lzma.compress(TEXT))
     assert unpack(tmp_path / "a.xz") == {"": TEXT}
-    monkeypatch.setattr(streams, "_XZ_MEMORY", 1 << 16)
+    monkeypatch.setattr(decompress, "_XZ_MEMORY", 1 << 16)
     refused(tmp_path / "a.xz", match="[Mm]emory")
 
 
@@ -215,6 +207,33 @@ def test_a_name_longer_than_any_is_refused_before_it_is_read(tmp_path):
     info.pax_headers = {"comment": "x" * (2 << 20)}
     (tmp_path / "a.tar").write_bytes(tar(info))
     refused(tmp_path / "a.tar", "a", match="record of")
+
+
+def test_a_tar_is_refused_if_it_ends_without_its_end_mark(tmp_path):
+    data = tar(("a", TEXT[:512]), ("b", TEXT[:512]))
+    for end in (1024, 1024 + 100, 1536, 1536 + 100, 2048):
+        (tmp_path / "a.tar").write_bytes(data[:end])
+        refused(tmp_path / "a.tar", "a", match="cannot be unpacked")
+
+
+def test_damage_behind_the_wanted_member_is_refused(tmp_path):
+    data = bytearray(tar(("a", TEXT[:512]), ("b", TEXT[:512])))
+    data[1024 + 20] ^= 1
+    (tmp_path / "a.tar").write_bytes(data)
+    refused(tmp_path / "a.tar", "a", match="cannot be unpacked")
+
+
+def test_headers_without_end_and_negative_sizes_are_refused(tmp_path):
+    pax = tarfile.TarInfo("a")
+    pax.pax_headers = {"comment": "x"}
+    record = tar(pax)[:1024]
+    (tmp_path / "a.tar").write_bytes(record * 5000)
+    refused(tmp_path / "a.tar", "a", match="cannot be unpacked")
+    negative = tarfile.TarInfo("a")
+    negative.pax_headers = {"size": "-2048"}
+    for wish in ("a", "b"):
+        (tmp_path / "a.tar").write_bytes(tar(("c", b"1"), negative, ("b", b"1")))
+        refused(tmp_path / "a.tar", wish, match="cannot be unpacked")
 
 
 def test_an_archive_within_an_archive_is_just_bytes(tmp_path):

@@ -27,8 +27,8 @@ from unisono.datasets.fetch import (
 )
 from unisono.datasets.lock_file import Download, Lock, Text, read_lock, write_lock
 from unisono.datasets.target_directory import DOWNLOADS, claimed, disk_trouble_explained
-from unisono.datasets.unpack.archive import ArchiveMember, wanted_members
-from unisono.datasets.unpack.streams import READ_BYTES
+from unisono.datasets.unpack import ArchiveMember, wanted_members
+from unisono.decompress import BLOCK_BYTES
 from unisono.errors import ConfigError, DataError, suggest
 from unisono.units import amount_of_bytes
 
@@ -307,6 +307,6 @@ def _files(items: Iterable[Set]) -> set[str]:
 
 def _spool(member: ArchiveMember, path: Path) -> Generator[int, None, None]:
     with path.open("wb") as file:
-        while data := member.read(READ_BYTES):
+        while data := member.read(BLOCK_BYTES):
             file.write(data)
             yield len(data)

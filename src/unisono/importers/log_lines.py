@@ -1,20 +1,15 @@
-"""Lines of a log as people have them: packed, torn, coloured, written by several at once."""
+"""Read the lines of a log that may be compressed, cut off, coloured or written by several."""
 
-import gzip
 import io
-import lzma
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
+from unisono.decompress import DecompressionError, compression_of, decompressed_blocks
 from unisono.errors import DataError
 
-CHUNK = 1 << 18
 LONGEST = 1 << 16  # bytes of a line that are looked at
 BROKEN = "…"
-PACKED = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open}
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 # What `mpirun --tag-output` and horovodrun put in front: [job,rank]<stream>: and a clock.
@@ -31,8 +26,7 @@ def log_lines(path: Path) -> Iterator[str]:
     very long one only the beginning is seen. A line that goes on with digits in the next one,
     as a narrow terminal breaks it, has `BROKEN` at its end: its last number is not whole.
     """
-    opener = PACKED.get(_first_bytes(path), open)
-    with cast(io.BufferedReader, opener(path, "rb")) as file:  # type: ignore[operator]
+    with _opened(path) as file:
         before = None
         for data in _whole_lines(file, path):
             line = _plain(data.decode("utf-8", "replace"))
@@ -43,10 +37,9 @@ def log_lines(path: Path) -> Iterator[str]:
             yield before
 
 
-def _first_bytes(path: Path) -> bytes:
+def _opened(path: Path) -> io.BufferedReader:
     try:
-        with path.open("rb") as file:
-            return file.read(2)
+        return path.open("rb")
     except OSError as error:
         raise DataError(
             f"{path} cannot be read: {error.strerror}", where=str(path), fix="name a log"
@@ -55,17 +48,13 @@ def _first_bytes(path: Path) -> bytes:
 
 def _whole_lines(file: io.BufferedReader, path: Path) -> Iterator[bytes]:
     rest = b""
-    while chunk := _next(file, path):
-        *lines, rest = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
-        yield from (line[:LONGEST] for line in lines if line)
-        rest = rest[:LONGEST]
-
-
-def _next(file: io.BufferedReader, path: Path) -> bytes:
     try:
-        return file.read1(CHUNK)
-    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
-        return b""  # a packed file that was cut off: what came before counts
+        for block in decompressed_blocks(file, compression_of(file.peek(8))):
+            *lines, rest = (rest + block).replace(b"\r", b"\n").split(b"\n")
+            yield from (line[:LONGEST] for line in lines if line)
+            rest = rest[:LONGEST]
+    except DecompressionError:
+        return  # The file is cut off or damaged: the lines before that count.
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}", where=str(path)) from error
 

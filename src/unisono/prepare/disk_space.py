@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 from unisono.config.settings import CorpusSettings
+from unisono.decompress import likely_text_bytes
 from unisono.errors import DataError
-from unisono.prepare.first_pass.decompress import likely_text_bytes
 from unisono.prepare.job import PrepareJob, RawPair
 from unisono.units import amount_of_bytes
 

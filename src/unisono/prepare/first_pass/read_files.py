@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from unisono.corpus.manifest import Input, TextFile
+from unisono.decompress import COMPRESSIONS, DecompressionError, decompressed_blocks
 from unisono.errors import DataError
-from unisono.prepare.first_pass.decompress import DAMAGED, PACKED, unpacked
 from unisono.prepare.job import RawPair
 
 LINES_PER_CHUNK = 16_384
@@ -106,10 +106,12 @@ class TextReader:
     def _blocks(self) -> Iterator[bytes]:
         """Yield the decompressed text, without a byte order mark."""
         start: bytes | None = b""
+        suffix = self.path.suffix
+        ignored = suffix in (".bz2", ".xz")  # as their own readers do in Python
         try:
             with self.path.open("rb", buffering=0) as file:
                 counted = io.BufferedReader(_Counted(file, self), _READ_BYTES)
-                for block in unpacked(counted, self.path.suffix):
+                for block in decompressed_blocks(counted, suffix, ignore_trailing=ignored):
                     self._text_bytes += len(block)
                     if start is None:
                         yield block
@@ -122,11 +124,11 @@ class TextReader:
                     yield start
                 while counted.read(_READ_BYTES):
                     pass  # bytes after the compressed text belong to the hash
-        except (OSError, *DAMAGED) as error:
+        except (OSError, DecompressionError) as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> DataError:
-        refused = isinstance(error, OSError) and error.errno is not None
+        refused = isinstance(error, OSError)
         return DataError(
             f"{self.path} cannot be read: {error}",
             where=f"{self.path}, after line {self.lines + self._waiting_lines}",
@@ -138,7 +140,7 @@ class TextReader:
 
 def check_decompresses(path: Path) -> None:
     """Raise a DataError if `path` is a damaged compressed file; this reads all of it."""
-    if path.suffix in PACKED:
+    if path.suffix in COMPRESSIONS:
         reader = TextReader(path)
         while not reader.ended:
             reader.fill(1, 1)
