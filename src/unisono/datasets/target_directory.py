@@ -1,7 +1,6 @@
 """The directory a corpus goes to: ours alone while we write, and never over others' files."""
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from unisono.atomic import TEMPORARY
 from unisono.datasets.lock_file import LOCK, UNFINISHED
 from unisono.errors import DataError
+from unisono.lock import lock
 
 DOWNLOADS = "downloads"
 
@@ -39,13 +39,13 @@ def claimed(directory: Path, texts: Iterable[str] = ()) -> Iterator[None]:
 
 def _claim(handle: int, directory: Path) -> None:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        lock(handle)
+    except BlockingIOError as error:
         raise DataError(
             f"another process is getting a corpus into {directory}",
             where=str(directory),
             fix="wait until it has finished, or name another directory with --to",
-        ) from None
+        ) from error
 
 
 def refuse_strangers(directory: Path, texts: Iterable[str]) -> None:

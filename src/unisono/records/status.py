@@ -5,7 +5,6 @@ torchrun ends with 1 even after everything was saved; this file knows better.
 Is the process that leads a run still there? On its own machine that can be told at once.
 """
 
-import fcntl
 import os
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from typing import Literal
 import msgspec
 import psutil
 
+from unisono.lock import is_locked
 from unisono.records.events import Started
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import shared_names
@@ -77,7 +77,7 @@ def leader_lives(directory: RunDirectory, starts: Sequence[Started]) -> bool | N
     if not _is_here(start, starts):
         return None
     # In a container, the number of a process outside of it says nothing. The lock does.
-    held, there = _is_held(directory.lock), _has_its_number(start)
+    held, there = is_locked(directory.lock), _has_its_number(start)
     if held is None:
         return True if there else None
     return None if there and not held else held
@@ -96,27 +96,6 @@ def _has_its_number(start: Started) -> bool:
         same = process.create_time() < start.time + SAME_PROCESS_SECONDS
         return bool(same and process.status() != psutil.STATUS_ZOMBIE)
     return False
-
-
-def _is_held(lock: Path) -> bool | None:
-    """Return whether somebody holds `lock`; whoever wants it meanwhile tries again.
-
-    None where there is none, or the disk knows no locks.
-    """
-    try:
-        handle = os.open(lock, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return None
-    else:
-        return False
-    finally:
-        os.close(handle)
 
 
 def was_preempted(run: Path, *, since: float) -> bool:

@@ -4,10 +4,8 @@ One process may write to a run directory at a time. A directory is continued if 
 to the same settings and the same corpus, and otherwise refused; it is never overwritten.
 """
 
-import fcntl
 import json
 import os
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,13 @@ from unisono.config.settings import Data, Settings
 from unisono.corpus.manifest import CorpusManifest
 from unisono.corpus.reader import Corpus, SettingDifference, differences
 from unisono.errors import ConfigError, DataError, RunError
+from unisono.lock import lock
 from unisono.records.layout import RunDirectory
 
 # What may change when a run is continued: none of it changes what an update does.
 MAY_DIFFER = {"run", "device", "sync", "limits", "validation", "checkpoint", "decoding", "data"}
 MAY_DIFFER |= {"monitor"}
-LOCK_ATTEMPTS, LOCK_PAUSE_SECONDS = 20, 0.05
+_LOCK_ATTEMPTS = 20
 LIMITS = {"max_steps", "max_epochs", "max_time", "patience", "show_every_steps", "compile"}
 
 
@@ -43,7 +42,7 @@ class RunLock:
                 fix="choose another directory with --set run=…",
             ) from error
         try:
-            _lock(self._handle)
+            lock(self._handle, attempts=_LOCK_ATTEMPTS)
         except OSError as error:
             owner = os.read(self._handle, 200).decode("utf-8", "replace").strip()
             os.close(self._handle)
@@ -58,19 +57,6 @@ class RunLock:
     def release(self) -> None:
         """Let others have it."""
         os.close(self._handle)
-
-
-def _lock(handle: int) -> None:
-    """Lock the file `handle`; whoever only looks whether it is locked lets go at once."""
-    for attempt in range(1, LOCK_ATTEMPTS + 1):
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if attempt == LOCK_ATTEMPTS:
-                raise
-            time.sleep(LOCK_PAUSE_SECONDS)
-        else:
-            return
 
 
 def lock_run(settings: Settings, corpus: Corpus, environment: dict[str, Any]) -> RunLock:
