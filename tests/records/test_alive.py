@@ -1,5 +1,6 @@
 """Whether the process that leads a run is still there."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -13,7 +14,6 @@ from diagnose.made_runs import start, step
 from unisono.diagnose.answers.duration import answer_duration
 from unisono.diagnose.case import open_case
 from unisono.diagnose.evidence.liveness import state
-from unisono.records import status as alive
 from unisono.records.events import to_line
 from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
@@ -149,7 +149,7 @@ def test_who_looks_at_the_lock_does_not_keep_anybody_from_training(tmp_path):
     directory.path.mkdir()
     directory.lock.touch()
     handle = os.open(directory.lock, os.O_RDONLY)
-    alive.fcntl.flock(handle, alive.fcntl.LOCK_SH)
+    fcntl.flock(handle, fcntl.LOCK_SH)
     letting_go = threading.Timer(0.05, os.close, [handle])
     letting_go.start()
     RunLock(directory).release()
