@@ -11,7 +11,7 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from unisono.batching.bpe_dropout.dropout import bpe_dropout_for
+from unisono.batching.bpe_dropout import bpe_dropout_for
 from unisono.batching.settings import Batching
 from unisono.batching.stream import Stream
 from unisono.corpus.reader import Corpus, open_corpus
@@ -23,8 +23,8 @@ def measure(corpus: Corpus, dropout: float, epochs: int, size: int, updates: int
         tokens_per_update=4096 * size, tokens_per_micro_batch=4096, bpe_dropout=dropout
     )
     longest = int(corpus.manifest.settings.get("max_pieces", 200))
-    respelling = bpe_dropout_for(corpus.tokenizers(), batching, seed=1, max_pieces=longest)
-    stream = Stream(corpus.split("train"), batching, 1, 0, size, respelling=respelling)
+    bpe_dropout = bpe_dropout_for(corpus.tokenizers(), batching, seed=1, max_pieces=longest)
+    stream = Stream(corpus.split("train"), batching, 1, 0, size, bpe_dropout=bpe_dropout)
     for epoch in range(1, epochs + 1):
         works, began = stream.from_position(epoch, 0), time.process_time()
         taken = islice(works, min(updates, stream.updates_in(epoch)))

@@ -12,7 +12,7 @@ import pytest
 
 from unisono.cli import unisono
 from unisono.config.load import load_settings
-from unisono.models.size import parameter_count, training_flops
+from unisono.models.settings import parameter_count, training_flops
 from unisono.records.view import read_run
 
 ROOT = Path(__file__).parents[1]

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from unisono.models.settings import PRESETS, TransformerSettings
-from unisono.models.size import training_flops
+from unisono.models.settings import PRESETS, TransformerSettings, training_flops
 
 TOKENS_PER_UPDATE = 4096
 PEAK_RATE, WARMUP_UPDATES = 1e-3, 400

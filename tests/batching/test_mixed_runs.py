@@ -11,7 +11,7 @@ from support.tiny import ENGLISH, tiny_settings, write_text
 from train.test_resume import assert_identical, final_state
 from train.test_resume_features import LAST, train
 from train.test_world_size import assert_same
-from unisono.batching.bpe_dropout.dropout import bpe_dropout_for
+from unisono.batching.bpe_dropout import bpe_dropout_for
 from unisono.batching.stream import Stream
 from unisono.bundle.reader import open_bundle
 from unisono.comm.group import Solo
@@ -71,7 +71,7 @@ def weights_after(comm, home, steps=3):
         seed=5,
         label_smoothing=0.1,
     )
-    respelling = bpe_dropout_for(
+    bpe_dropout = bpe_dropout_for(
         corpus.tokenizers(), settings.batching, seed=5, max_pieces=settings.corpus.max_pieces
     )
     stream = Stream(
@@ -81,7 +81,7 @@ def weights_after(comm, home, steps=3):
         world.rank,
         world.size,
         settings.batching.temperature,
-        respelling,
+        bpe_dropout,
     )
     works = stream.from_position(1, 0)
     for step in range(1, steps + 1):
@@ -191,6 +191,6 @@ def test_a_model_of_pieces_that_does_not_merge_is_refused_before_a_run_begins(ho
     given = {"corpus": {"pieces_model": str(tmp_path / "my.model")}}
     settings = tiny_settings(tmp_path, batching={"bpe_dropout": 0.1}, **given)
     list(prepare_corpus(settings.data, settings.corpus))
-    with pytest.raises(ConfigError, match="not made by merging byte pairs"):
+    with pytest.raises(ConfigError, match="are not byte-pair merges"):
         list(run_with(Solo(), settings))
     assert not (tmp_path / "run").exists()

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.batching.plan import fill, plan_epoch
+from unisono.batching.plan import batch_by_length, plan_epoch
 from unisono.batching.settings import Budget
 from unisono.errors import ConfigError
 
@@ -104,7 +104,7 @@ def brute_force(source, target, limit):
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=80))
 def test_filling_equals_the_obvious_loop(pairs):
     source, target = (np.array(side, dtype=np.int32) for side in zip(*pairs, strict=True))
-    found = [batch.tolist() for batch in fill(source, target, 64)]
+    found = [batch.tolist() for batch in batch_by_length(source, target, 64)]
     assert found == brute_force(source, target, 64)
 
 
@@ -115,6 +115,6 @@ def test_filling_equals_the_obvious_loop(pairs):
 def test_pairs_are_sorted_by_target_then_source_and_ties_at_random(lengths, seed):
     source, target = (np.array(side, np.int32) for side in zip(*lengths, strict=True))
     ties = np.random.default_rng(seed).permutation(len(source))
-    batches = fill(source, target, 70_001, np.random.default_rng(seed))
+    batches = batch_by_length(source, target, 70_001, np.random.default_rng(seed))
     expected = np.lexsort((ties, source, target))
     assert np.concatenate(batches).tolist() == expected.tolist()

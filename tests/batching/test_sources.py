@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from unisono.batching.plan import CorpusSource, draw, plan_epoch
+from unisono.batching.plan import CorpusSource, plan_epoch, sample_epoch
 from unisono.batching.settings import Budget
 
 
 def counts(sources, epoch=1, seed=1):
     size = sum(source.pairs for source in sources)
-    return np.bincount(draw(sources, seed=seed, epoch=epoch), minlength=size)
+    return np.bincount(sample_epoch(sources, seed=seed, epoch=epoch), minlength=size)
 
 
 def test_a_whole_weight_takes_every_pair_that_often():
@@ -40,4 +40,4 @@ def test_a_planned_epoch_takes_what_was_drawn():
     budget = Budget(tokens_per_update=400, tokens_per_micro_batch=100)
     plan = plan_epoch(lengths, lengths, budget, seed=3, epoch=2, sources=sources)
     taken = np.concatenate([batch.indices for step in plan for batch in step.micro_batches])
-    assert sorted(taken) == sorted(draw(sources, seed=3, epoch=2))
+    assert sorted(taken) == sorted(sample_epoch(sources, seed=3, epoch=2))

@@ -3,7 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.batching.plan import CorpusSource, draw, plan_epoch, shares, tempered
+from unisono.batching.plan import (
+    CorpusSource,
+    apply_temperature,
+    plan_epoch,
+    sample_epoch,
+    shares,
+)
 from unisono.batching.settings import Budget
 
 BUDGET = Budget(tokens_per_update=800, tokens_per_micro_batch=200)
@@ -11,20 +17,20 @@ BUDGET = Budget(tokens_per_update=800, tokens_per_micro_batch=200)
 
 def taken_from(sources, epoch=1, seed=3):
     """Return how many pairs of each source an epoch takes."""
-    drawn = draw(sources, seed=seed, epoch=epoch)
+    drawn = sample_epoch(sources, seed=seed, epoch=epoch)
     bounds = np.cumsum([source.pairs for source in sources])
     return np.bincount(np.searchsorted(bounds, drawn, "right"), minlength=len(sources))
 
 
 def test_a_temperature_of_1_changes_nothing():
     sources = [CorpusSource(10), CorpusSource(300, 0.5)]
-    assert tempered(sources, 1.0) == sources
+    assert apply_temperature(sources, 1.0) == sources
 
 
 @pytest.mark.parametrize("temperature", [1.0, 1.5, 2.0, 5.0, 100.0])
 def test_sources_are_taken_in_proportion_to_a_root_of_their_size(temperature):
     sizes = [50, 400, 6000]
-    sources = tempered([CorpusSource(size) for size in sizes], temperature)
+    sources = apply_temperature([CorpusSource(size) for size in sizes], temperature)
     roots = np.array(sizes) ** (1 / temperature)
     np.testing.assert_allclose(shares(sources), roots / roots.sum())
     np.testing.assert_allclose(taken_from(sources) / 6450, roots / roots.sum(), atol=1e-3)
@@ -32,15 +38,15 @@ def test_sources_are_taken_in_proportion_to_a_root_of_their_size(temperature):
 
 def test_the_hotter_the_flatter():
     sources = [CorpusSource(100), CorpusSource(10_000)]
-    small = [shares(tempered(sources, t))[0] for t in (1, 2, 5, 20, 100)]
+    small = [shares(apply_temperature(sources, t))[0] for t in (1, 2, 5, 20, 100)]
     assert small == sorted(small)
     assert small[0] == pytest.approx(0.0099, abs=1e-4)
     assert small[-1] == pytest.approx(0.5, abs=0.02)
 
 
 def test_a_weight_counts_as_much_as_before():
-    plain = shares(tempered([CorpusSource(100), CorpusSource(10_000)], 5.0))
-    doubled = shares(tempered([CorpusSource(100, 2.0), CorpusSource(10_000)], 5.0))
+    plain = shares(apply_temperature([CorpusSource(100), CorpusSource(10_000)], 5.0))
+    doubled = shares(apply_temperature([CorpusSource(100, 2.0), CorpusSource(10_000)], 5.0))
     assert doubled[0] / doubled[1] == pytest.approx(2 * plain[0] / plain[1])
 
 
@@ -52,21 +58,21 @@ SOURCES = st.lists(
 @given(SOURCES, st.floats(1.0, 100.0), st.integers(1, 9))
 def test_an_epoch_stays_as_large_as_it_is(sources, temperature, epoch):
     usual = sum(source.pairs * source.weight for source in sources)
-    taken = taken_from(tempered(sources, temperature), epoch)
+    taken = taken_from(apply_temperature(sources, temperature), epoch)
     assert abs(taken.sum() - usual) <= len(sources) / 2 + 1e-6
     assert not taken[[source.pairs == 0 for source in sources]].any()
 
 
 def test_all_pairs_of_a_large_source_have_their_turn():
-    sources = tempered([CorpusSource(20), CorpusSource(300)], 3.0)
-    epochs = [draw(sources, seed=1, epoch=epoch) for epoch in range(1, 9)]
+    sources = apply_temperature([CorpusSource(20), CorpusSource(300)], 3.0)
+    epochs = [sample_epoch(sources, seed=1, epoch=epoch) for epoch in range(1, 9)]
     assert set(epochs[0]) < set(range(320))
     assert set(np.concatenate(epochs)) == set(range(320))
 
 
 def planned(temperature, epoch=2, seed=7):
     lengths = np.random.default_rng(1).integers(1, 40, 500).astype(np.int32)
-    sources = tempered([CorpusSource(60, 2.0), CorpusSource(440)], temperature)
+    sources = apply_temperature([CorpusSource(60, 2.0), CorpusSource(440)], temperature)
     plan = plan_epoch(lengths, lengths[::-1], BUDGET, seed=seed, epoch=epoch, sources=sources)
     return [[batch.indices.tolist() for batch in step.micro_batches] for step in plan]
 

@@ -20,7 +20,7 @@ from unisono.comm.protocol import World
 from unisono.corpus.reader import open_corpus
 from unisono.cost_model.exchange import narrowed
 from unisono.errors import ConfigError, UnisonoError
-from unisono.models.size import matrix_shapes
+from unisono.models.settings import matrix_shapes
 from unisono.models.transformer import TransformerModel
 from unisono.train.build import build_session, stream_of
 from unisono.train.process_setup import Signals

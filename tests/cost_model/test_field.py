@@ -10,8 +10,12 @@ from unisono.cost_model.devices import device_called
 from unisono.cost_model.exchange import Link, flat_ring, nominal_link
 from unisono.cost_model.run_cost import price_of, why_not
 from unisono.cost_model.step import ComputeTimes
-from unisono.models.settings import PRESETS, TransformerSettings
-from unisono.models.size import parameter_count, training_flops
+from unisono.models.settings import (
+    PRESETS,
+    TransformerSettings,
+    parameter_count,
+    training_flops,
+)
 
 FIELD = Path(__file__).resolve().parents[3] / "shared" / "field-runs.csv"
 SENTENCES = 256  # a GPU

@@ -6,8 +6,14 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from unisono.models.settings import PRESETS, TransformerSettings
-from unisono.models.size import matrix_shapes, parameter_count, rounded, training_flops
+from unisono.models.settings import (
+    PRESETS,
+    TransformerSettings,
+    matrix_shapes,
+    parameter_count,
+    rounded,
+    training_flops,
+)
 from unisono.models.transformer import build_model, weight_shapes
 
 

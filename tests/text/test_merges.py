@@ -14,9 +14,8 @@ from support.merging import ladder, probabilities
 from support.normalising import normalise
 from unisono.errors import ConfigError
 from unisono.text.load import BytePieces
-from unisono.text.merges import Merges, merges_of
+from unisono.text.merges import Merges, RaggedRows, merges_of
 from unisono.text.normalise import Normalisation
-from unisono.text.ragged import RaggedRows
 from unisono.text.sentence_pieces import SentencePieces, learn_pieces
 from unisono.text.tokenizer import UNKNOWN_ID
 

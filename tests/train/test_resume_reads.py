@@ -4,7 +4,7 @@ import pytest
 
 from support.tiny import tiny_settings
 from unisono.batching.plan import plan_epoch
-from unisono.batching.stream import AHEAD, Stream
+from unisono.batching.stream import PREFETCHED_UPDATES, Stream
 from unisono.corpus.reader import Split, open_corpus
 
 
@@ -40,7 +40,7 @@ def test_nothing_before_the_position_is_read(corpus_home, epoch, position):
     for later in range(epoch + 1, epoch + 3):  # what was prepared ahead
         expected += pairs_of(split, budget, later, range(stream.updates_in(later)))
     assert split.read == expected[: len(split.read)]
-    most = AHEAD + 3
+    most = PREFETCHED_UPDATES + 3
     assert len(split.read) <= most * max(
         len(pairs_of(split, budget, epoch, [update])) for update in range(updates)
     )

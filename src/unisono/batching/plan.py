@@ -1,6 +1,4 @@
-"""How often a pass over the corpus takes the pairs of each source.
-
-Which sentence pairs make up each update.
+"""Plan an epoch: how often it uses each source, and which pairs make up each update.
 
 The plan is a pure function of the lengths, the budget, the seed and the epoch. It does not
 know how many processes there are: an update is a list of micro-batches, and rank r of n
@@ -20,23 +18,25 @@ from unisono.errors import ConfigError
 
 @dataclass(frozen=True)
 class CorpusSource:
-    """Some pairs that lie together, and how often each is taken in one pass."""
+    """The pairs of one source, and how often an epoch uses each of them."""
 
     pairs: int
     weight: float = 1.0
 
     @property
     def taken(self) -> float:
-        """Return how many pairs one pass takes of it, repeated ones counted again."""
+        """Return how many pairs of it an epoch uses, repetitions included."""
         return self.pairs * self.weight
 
 
-def tempered(sources: Sequence[CorpusSource], temperature: float) -> list[CorpusSource]:
-    """Return the sources with the weights by which a pass at `temperature` takes them.
+def apply_temperature(
+    sources: Sequence[CorpusSource], temperature: float
+) -> list[CorpusSource]:
+    """Return the sources with their weights at `temperature`.
 
-    A source is taken in proportion to weight · pairs^(1/temperature): at 1 as it is, and
-    the hotter, the less its size counts; its own weight counts as before. A pass takes as
-    many pairs in all as at 1.
+    The share of a source is proportional to weight · pairs^(1/temperature): at 1 it is
+    unchanged, and the higher the temperature, the less the size of a source matters. The
+    total number of pairs stays the same.
     """
     if temperature == 1.0:
         return list(sources)
@@ -49,16 +49,18 @@ def tempered(sources: Sequence[CorpusSource], temperature: float) -> list[Corpus
 
 
 def shares(sources: Sequence[CorpusSource]) -> list[float]:
-    """Return which part of the pairs of a pass comes from each source."""
+    """Return the share of each source in the pairs of an epoch."""
     total = sum(source.taken for source in sources) or 1.0
     return [source.taken / total for source in sources]
 
 
-def draw(sources: Sequence[CorpusSource], *, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Return the numbers of the pairs that epoch `epoch`, counted from 1, is made of.
+def sample_epoch(
+    sources: Sequence[CorpusSource], *, seed: int, epoch: int
+) -> NDArray[np.int64]:
+    """Return the indices of the pairs of `epoch`, counted from 1.
 
-    A weight of 2.5 takes every pair twice and a half of them once more. Which half moves on
-    from epoch to epoch, so that after two all have been taken equally often.
+    A weight of 2.5 uses every pair twice, and half of them once more. The half changes from
+    epoch to epoch, so that after two epochs all have been used equally often.
     """
     parts, start = [], 0
     for number, source in enumerate(sources):
@@ -76,7 +78,7 @@ def draw(sources: Sequence[CorpusSource], *, seed: int, epoch: int) -> NDArray[n
 Indices = NDArray[np.int64]
 Lengths = NDArray[np.int32]
 
-END = 1  # each side of a pair ends with one more token than it has pieces
+END = 1  # each side of a pair has one token more than pieces: the end
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class StepPlan:
 
 
 class EpochPlan:
-    """The updates of one pass over the corpus, each made when asked for."""
+    """The updates of one epoch, each computed on demand."""
 
     def __init__(
         self, source: Lengths, target: Lengths, batches: list[Indices], steps: int, epoch: int
@@ -146,30 +148,32 @@ def plan_epoch(
     epoch: int,
     sources: Sequence[CorpusSource] = (),
 ) -> EpochPlan:
-    """Plan one pass: pairs of like length together, micro-batches in random order.
+    """Plan one epoch: pairs of similar length together, micro-batches in random order.
 
-    Lengths are pieces without the end. Every pair is used exactly once, or as often as the
+    Lengths count pieces without the end. The epoch uses every pair once, or as often as the
     weights of its `sources` say.
     """
     rng = np.random.default_rng((seed, epoch))
     limit = budget.tokens_per_micro_batch
     if all(part.weight == 1.0 for part in sources):
-        batches = fill(source, target, limit, rng)
+        batches = batch_by_length(source, target, limit, rng)
     else:
-        drawn = draw(sources, seed=seed, epoch=epoch)
-        batches = [drawn[batch] for batch in fill(source[drawn], target[drawn], limit, rng)]
+        drawn = sample_epoch(sources, seed=seed, epoch=epoch)
+        batches = [
+            drawn[batch] for batch in batch_by_length(source[drawn], target[drawn], limit, rng)
+        ]
     order = rng.permutation(len(batches))
     steps = max(1, round(len(batches) / budget.micro_batches_per_update))
     return EpochPlan(source, target, [batches[i] for i in order], steps, epoch)
 
 
-def fill(
+def batch_by_length(
     source: Lengths, target: Lengths, limit: int, rng: np.random.Generator | None = None
 ) -> list[Indices]:
-    """Cut the pairs into batches of at most `limit` positions on the longer side.
+    """Split the pairs into batches of at most `limit` positions on the longer side.
 
-    Pairs are sorted by length; with `rng`, pairs of the same lengths fall at random, so
-    that they do not meet the same neighbours in every epoch.
+    Pairs are sorted by length; with `rng`, ties are broken at random, so that a pair does
+    not have the same neighbours in every epoch.
     """
     longer = np.maximum(source, target) + END
     _check_longest(longer, limit)
@@ -188,9 +192,9 @@ def fill(
 
 
 def _sorted(ties: Indices, source: Lengths, target: Lengths) -> Indices:
-    """Return what `np.lexsort((ties, source, target))` does, but quicker.
+    """Return `np.lexsort((ties, source, target))`, but faster.
 
-    numpy sorts numbers of 16 bits by radix, and `ties` is a permutation.
+    numpy sorts 16-bit numbers by radix sort, and `ties` is a permutation.
     """
     order = np.empty_like(ties)
     order[ties] = np.arange(len(ties))

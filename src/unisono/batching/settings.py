@@ -1,4 +1,4 @@
-"""How large a batch is, and what goes into it, as a user writes it. No torch here."""
+"""The settings of [batching]: how large an update is, and what goes into it. No torch here."""
 
 from typing import Annotated, Literal
 
@@ -8,10 +8,10 @@ Tokens = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many tokens make an update, and how many fit through the model at once.
+    """How many tokens make up an update, and how many go through the model at once.
 
     Both count positions of the longer side including padding. The number of processes
-    does not appear: they share out the micro-batches of an update.
+    does not matter: they divide the micro-batches of an update among themselves.
     """
 
     tokens_per_update: Tokens = 32768
@@ -19,14 +19,14 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def micro_batches_per_update(self) -> int:
-        """Return how many micro-batches make an update."""
+        """Return how many micro-batches make up an update."""
         return max(1, round(self.tokens_per_update / self.tokens_per_micro_batch))
 
 
 class Batching(Budget, frozen=True, forbid_unknown_fields=True):
-    """The budget, how the sources are mixed, and how often a merge of pieces is left out.
+    """The budget, how the sources are mixed, and how often BPE-dropout drops a merge.
 
-    A `temperature` above 1 takes small sources more often and large ones less.
+    A `temperature` above 1 uses small sources more often and large ones less.
     """
 
     temperature: Annotated[float, msgspec.Meta(ge=1, le=100)] = 1.0

@@ -1,8 +1,6 @@
-"""Pairs of ids to padded tensors.
+"""The updates of a run as padded tensors, from any position on, prefetched by a thread.
 
 Shapes: B sentences, S source positions, T target positions.
-
-The updates of a run from any position on, prepared ahead by a thread of their own.
 """
 
 import queue
@@ -15,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unisono.batching.bpe_dropout.dropout import BpeDropout
+from unisono.batching.bpe_dropout import BpeDropout
 from unisono.batching.plan import (
     CorpusSource,
     EpochPlan,
     Indices,
     StepPlan,
+    apply_temperature,
     plan_epoch,
-    tempered,
 )
 from unisono.batching.settings import Budget
 from unisono.corpus.reader import Split
@@ -33,7 +31,7 @@ Ids = NDArray[np.generic]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A micro-batch as tensors. `number` is its place within the update, on any process."""
+    """A micro-batch as tensors. `number` is its place in the update, on whatever process."""
 
     number: int
     source: Tensor  # (B, S), each row ends with END_ID, then padding
@@ -71,7 +69,7 @@ def batch_of(sources: Sequence[Ids], targets: Sequence[Ids], number: int = 0) ->
 
 
 def pad(rows: Sequence[Ids], *, begin: bool = False, end: bool = False) -> Tensor:
-    """Return `rows` as one tensor, filled up with padding, with begin or end added."""
+    """Return `rows` as one tensor, padded, with the begin or end id added."""
     shift = int(begin)
     width = max(len(row) for row in rows) + shift + int(end)
     table = np.full((len(rows), width), PADDING_ID, dtype=np.int64)
@@ -84,10 +82,10 @@ def pad(rows: Sequence[Ids], *, begin: bool = False, end: bool = False) -> Tenso
     return torch.from_numpy(table)
 
 
-def nothing_to_learn(number: int = 0) -> Batch:
+def empty_batch(number: int = 0) -> Batch:
     """Return a batch without target tokens: its loss and its gradients are zero.
 
-    A process whose share of an update is empty takes part in the exchange with it.
+    With it a process whose share of an update is empty takes part in the exchange.
     """
     return Batch(
         number,
@@ -97,9 +95,11 @@ def nothing_to_learn(number: int = 0) -> Batch:
     )
 
 
-AHEAD = 8
+PREFETCHED_UPDATES = 8
 
-Made = tuple[int, StepPlan, tuple[Batch, ...]]  # its place in the epoch, and what is in it
+Placed = tuple[
+    int, StepPlan, tuple[Batch, ...]
+]  # the place in the epoch, the plan, its batches
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ class PreparedUpdate:
 
 @dataclass(frozen=True)
 class Stream:
-    """Where the updates of one process come from. Positions count updates within an epoch.
+    """The updates of one process. Positions count updates within an epoch.
 
-    The sources of the split are mixed at `temperature`, and its sentences are spelled anew
-    by `respelling` if there is one.
+    `temperature` decides how the sources of the split are mixed; `bpe_dropout`, if there is
+    one, resegments the sentences.
     """
 
     split: Split
@@ -126,27 +126,27 @@ class Stream:
     rank: int = 0
     size: int = 1
     temperature: float = 1.0
-    respelling: BpeDropout | None = None
+    bpe_dropout: BpeDropout | None = None
     _planned: dict[int, EpochPlan] = field(default_factory=dict, repr=False, compare=False)
 
     def updates_in(self, epoch: int) -> int:
-        """Return how many updates this pass over the corpus makes; weights let it vary."""
+        """Return how many updates this epoch has; with weights it varies."""
         return len(self._plan(epoch))
 
     def sources(self) -> list[CorpusSource]:
-        """Return the sources of the split, with how often an epoch takes their pairs."""
+        """Return the sources of the split, with how often an epoch uses their pairs."""
         blocks = [CorpusSource(block.pairs, block.weight) for block in self.split.blocks]
-        return tempered(blocks, self.temperature)
+        return apply_temperature(blocks, self.temperature)
 
     def from_position(self, epoch: int, position: int) -> Iterator[PreparedUpdate]:
-        """Yield updates without end, beginning with number `position` of `epoch`."""
-        return _ahead(self._works(epoch, position))
+        """Yield updates without end, starting at `position` of `epoch`."""
+        return _prefetch(self._updates(epoch, position))
 
-    def _works(self, epoch: int, position: int) -> Iterator[PreparedUpdate]:
+    def _updates(self, epoch: int, position: int) -> Iterator[PreparedUpdate]:
         while True:
             plan = self._plan(epoch)
-            for place, step, batches in self._made(plan, position):
-                yield PreparedUpdate(step, place, len(plan), batches or (nothing_to_learn(),))
+            for place, step, batches in self._placed(plan, position):
+                yield PreparedUpdate(step, place, len(plan), batches or (empty_batch(),))
             epoch, position = epoch + 1, 0
 
     def _plan(self, epoch: int) -> EpochPlan:
@@ -164,28 +164,28 @@ class Stream:
             self._planned[epoch] = plan
         return plan
 
-    def _made(self, plan: EpochPlan, position: int) -> Iterator[Made]:
+    def _placed(self, plan: EpochPlan, position: int) -> Iterator[Placed]:
         """Yield the updates of an epoch from `position` on, and this process's batches."""
-        if self.respelling is None:
+        if self.bpe_dropout is None:
             for place in range(position, len(plan)):
                 step = plan[place]
                 mine = step.share(self.rank, self.size)
                 yield place, step, tuple(collate(self.split, b.indices, b.number) for b in mine)
             return
-        for start in range(position, len(plan), self.respelling.at_once):
-            end = min(start + self.respelling.at_once, len(plan))
+        for start in range(position, len(plan), self.bpe_dropout.updates_at_once):
+            end = min(start + self.bpe_dropout.updates_at_once, len(plan))
             steps = [plan[place] for place in range(start, end)]
-            respelled = self.respelling(self.split, steps, start)
-            for place, made in enumerate(respelled, start=start):
-                mine = made.step.share(self.rank, self.size)
-                yield place, made.step, tuple(batch_of(*made.pairs(b), b.number) for b in mine)
+            resegmented = self.bpe_dropout(self.split, steps, start)
+            for place, new in enumerate(resegmented, start=start):
+                mine = new.step.share(self.rank, self.size)
+                yield place, new.step, tuple(batch_of(*new.pairs(b), b.number) for b in mine)
 
 
-def _ahead(works: Iterator[PreparedUpdate]) -> Iterator[PreparedUpdate]:
-    """Yield from `works`, which a thread keeps up to AHEAD items in front."""
-    ready: queue.Queue[PreparedUpdate | BaseException] = queue.Queue(maxsize=AHEAD)
+def _prefetch(updates: Iterator[PreparedUpdate]) -> Iterator[PreparedUpdate]:
+    """Yield from `updates`, which a thread computes up to PREFETCHED_UPDATES ahead."""
+    ready: queue.Queue[PreparedUpdate | BaseException] = queue.Queue(maxsize=PREFETCHED_UPDATES)
     stop = threading.Event()
-    thread = threading.Thread(target=_feed, args=(works, ready, stop), daemon=True)
+    thread = threading.Thread(target=_feed, args=(updates, ready, stop), daemon=True)
     thread.start()
     try:
         while True:
@@ -199,15 +199,15 @@ def _ahead(works: Iterator[PreparedUpdate]) -> Iterator[PreparedUpdate]:
 
 
 def _feed(
-    works: Iterator[PreparedUpdate],
+    updates: Iterator[PreparedUpdate],
     ready: "queue.Queue[PreparedUpdate | BaseException]",
     stop: threading.Event,
 ) -> None:
     item: PreparedUpdate | BaseException
     while not stop.is_set():
         try:
-            item = next(works)
-        except BaseException as error:  # noqa: BLE001  the reader raises it where it is asked for
+            item = next(updates)
+        except BaseException as error:  # noqa: BLE001  the consumer raises it
             item = error
         while not stop.is_set():
             try:

@@ -17,7 +17,7 @@ from unisono.bundle.format import (
     verify,
 )
 from unisono.errors import ConfigError, DataError
-from unisono.models.size import parameter_count
+from unisono.models.settings import parameter_count
 from unisono.models.transformer import TransformerModel, load_model, weight_shapes
 from unisono.text.load import load_tokenizers
 from unisono.text.normalise import Normalisation

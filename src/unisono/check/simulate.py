@@ -23,8 +23,7 @@ from unisono.cost_model.run_cost import (
     why_not,
 )
 from unisono.cost_model.step import ComputeTimes, StepCost
-from unisono.models.settings import TransformerSettings
-from unisono.models.size import parameter_count, training_flops
+from unisono.models.settings import TransformerSettings, parameter_count, training_flops
 
 # Adam reads weight, gradient and two moments of four bytes each, and writes all but the
 # gradient: memory is what that takes, on every device as much.

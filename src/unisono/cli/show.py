@@ -16,7 +16,7 @@ from unisono.corpus.reader import open_corpus
 from unisono.datasets.lock_file import LOCK, read_lock
 from unisono.diagnose.diagnosis import diagnose
 from unisono.errors import DataError
-from unisono.models.size import parameter_count
+from unisono.models.settings import parameter_count
 from unisono.records.layout import RunDirectory
 from unisono.records.status import read_status
 from unisono.records.view import read_run

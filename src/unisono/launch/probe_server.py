@@ -42,7 +42,7 @@ from unisono.launch.probe_client import (
     Tell,
     Trouble,
 )
-from unisono.models.size import parameter_count
+from unisono.models.settings import parameter_count
 
 CONNECT_SECONDS = 5.0
 # Weights, two moments of Adam and a moving average, of four bytes each.

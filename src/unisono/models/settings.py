@@ -1,4 +1,4 @@
-"""The sizes of a Transformer, as a user writes them. No torch here."""
+"""The settings of a Transformer, and its size and work that follow from them. No torch here."""
 
 from typing import Annotated, Any, Literal
 
@@ -103,3 +103,103 @@ def check_choices(settings: TransformerSettings, *, where: str) -> None:
             fix="set `max_positions` to the pieces of the longest sentence, or choose "
             "other `positions`",
         )
+
+
+def rounded(vocabulary: int) -> int:
+    """Return the rows of an embedding matrix: the next multiple of 8."""
+    return -(-vocabulary // 8) * 8
+
+
+def embedding_rows(
+    settings: TransformerSettings, vocabulary: int, source_vocabulary: int = 0
+) -> dict[str, int]:
+    """Return the rows of each embedding matrix, by what it is for.
+
+    "shared" is for all that has no matrix of its own: source, target and output. A source
+    with a vocabulary of its own never shares; 0 means that it has none.
+    """
+    target, source = rounded(vocabulary), rounded(source_vocabulary or vocabulary)
+    if not settings.tied_embeddings:
+        return {"source": source, "target": target, "output": target}
+    return {"source": source, "shared": target} if source_vocabulary else {"shared": target}
+
+
+def position_rows(settings: TransformerSettings) -> int:
+    """Return the rows of the learned tables of positions, source and target, if there are."""
+    return 2 * settings.max_positions if settings.positions == "learned" else 0
+
+
+def parameter_count(
+    settings: TransformerSettings, vocabulary: int, source_vocabulary: int = 0
+) -> int:
+    """Return the number of weights a model of these settings trains."""
+    width, inner = settings.width, settings.inner
+    norm = 2 * width
+    attention = 4 * (width * width + width)
+    into = _inner_products(settings)
+    feed_forward = into * (width * inner + inner) + inner * width + width
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    rows = sum(embedding_rows(settings, vocabulary, source_vocabulary).values())
+    last_norms = 2 if settings.norm == "pre" else 0
+    return (
+        settings.encoder_layers * encoder_layer
+        + settings.decoder_layers * decoder_layer
+        + (rows + position_rows(settings)) * width
+        + last_norms * norm
+    )
+
+
+def matrix_shapes(
+    settings: TransformerSettings, vocabulary: int, source_vocabulary: int = 0
+) -> list[tuple[int, int]]:
+    """Return rows and columns of every matrix that such a model trains.
+
+    All other weights stand in vectors: biases and norms.
+    """
+    width, into = settings.width, _inner_products(settings) * settings.inner
+    self_attention = [(3 * width, width), (width, width)]
+    cross_attention = [(width, width), (2 * width, width), (width, width)]
+    feed_forward = [(into, width), (width, settings.inner)]
+    rows = embedding_rows(settings, vocabulary, source_vocabulary).values()
+    positions = [settings.max_positions] * 2 if settings.positions == "learned" else []
+    return [
+        *((count, width) for count in (*rows, *positions)),
+        *settings.encoder_layers * [*self_attention, *feed_forward],
+        *settings.decoder_layers * [*self_attention, *cross_attention, *feed_forward],
+    ]
+
+
+def training_flops(
+    settings: TransformerSettings,
+    vocabulary: int,
+    sentences: int,
+    source_length: float,
+    target_length: float,
+) -> float:
+    """Return the floating-point operations of one update, matrix products only.
+
+    `vocabulary` is the target's: looking words up takes no products. Lengths are positions a
+    sentence, as computed: with padding if there is any. The backward pass costs twice the
+    forward pass. Attention counts in full although half of the decoder's own is masked away.
+    """
+    width, inner = settings.width, settings.inner
+    source, target = source_length, target_length
+    square, feed_forward = width * width, (_inner_products(settings) + 1) * width * inner
+    encoder_layer = source * (4 * square + feed_forward) + 2 * source * source * width
+    decoder_layer = (
+        target * (6 * square + feed_forward)
+        + source * 2 * square
+        + 2 * target * (target + source) * width
+    )
+    products = (
+        settings.encoder_layers * encoder_layer
+        + settings.decoder_layers * decoder_layer
+        + target * width * rounded(vocabulary)
+    )
+    return 3 * 2 * sentences * products
+
+
+def _inner_products(settings: TransformerSettings) -> int:
+    """Return how many matrices lead into the feed-forward part: a gate is one more."""
+    return 2 if settings.activation == "swiglu" else 1

@@ -21,8 +21,7 @@ from unisono.models.dropout import Dropout, WordDropout
 from unisono.models.layers import DecoderLayer, EncoderLayer, shrink_additions
 from unisono.models.output import Output
 from unisono.models.positions import Positions
-from unisono.models.settings import TransformerSettings, check_choices
-from unisono.models.size import embedding_rows
+from unisono.models.settings import TransformerSettings, check_choices, embedding_rows
 from unisono.text.tokenizer import PADDING_ID
 
 

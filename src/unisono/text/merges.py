@@ -3,28 +3,66 @@
 Dropping some is BPE-dropout (Provilkov, Emelianenko and Voita, 2020): now and then a word
 appears in other, smaller pieces, so that a model learns what those mean, too. SentencePiece
 can do it as well, but its random numbers cannot be reproduced. Here many words are merged at
-once, one merge per word and round.
+once, one merge per word and round; they are rows of a ragged array.
 
 Shapes: W words, S symbols of the longest word, with a mark before and after it.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import count
+from dataclasses import dataclass
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unisono.errors import ConfigError
-from unisono.text.ragged import Counts, RaggedRows, ranges, sums
 from unisono.text.sentence_pieces import Kind, Piece, SentencePieces
 from unisono.text.tokenizer import Tokenizer
+
+Ids = NDArray[Any]
+Counts = NDArray[np.int64]
 
 _SPACE_MARK = "\u2581"
 _NEVER = 2**31 - 1  # the rank of two symbols that do not merge
 
 # (round, (W,) words still merging) -> (W,) how many merges to drop, the best first
 DropMerges = Callable[[int, Counts], Counts]
+
+
+@dataclass(frozen=True)
+class RaggedRows:
+    """Sentences or words one after the other, and the number of ids of each."""
+
+    ids: Ids
+    lengths: Counts
+
+    @property
+    def starts(self) -> Counts:
+        """Return the offset of each row."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    def split(self) -> list[Ids]:
+        """Return the rows one by one."""
+        ends = np.cumsum(self.lengths).tolist()
+        return [self.ids[start:end] for start, end in pairwise([0, *ends])]
+
+    def take(self, indices: Counts) -> "RaggedRows":
+        """Return the rows at `indices`."""
+        lengths = self.lengths[indices]
+        return RaggedRows(self.ids[ranges(self.starts[indices], lengths)], lengths)
+
+
+def ranges(starts: Counts, lengths: Counts) -> Counts:
+    """Return `range(start, start + length)` of each pair, one range after the other."""
+    before = np.cumsum(lengths) - lengths
+    numbers: Counts = np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+    return numbers
+
+
+def sums(numbers: NDArray[Any], rows: RaggedRows) -> NDArray[Any]:
+    """Return the sum of `numbers`, one for each id, over each row; no row may be empty."""
+    return np.add.reduceat(numbers, rows.starts) if len(rows.lengths) else numbers
 
 
 class Merges:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from unisono.batching.bpe_dropout.dropout import BpeDropout, bpe_dropout_for
+from unisono.batching.bpe_dropout import BpeDropout, bpe_dropout_for
 from unisono.batching.plan import shares
 from unisono.batching.stream import Stream
 from unisono.comm.protocol import Comm, Strategy

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from unisono import atomic
-from unisono.batching.plan import END, Indices, Lengths, fill
+from unisono.batching.plan import END, Indices, Lengths, batch_by_length
 from unisono.batching.stream import Batch, collate
 from unisono.comm.protocol import Comm
 from unisono.corpus.reader import Split
@@ -68,7 +68,7 @@ class EvaluationSplit:
         """Return batches of all or the first `sentences`, for any number of processes."""
         source, target = self._lengths(sentences)
         longest = int(np.maximum(source, target).max()) + END
-        return fill(source, target, max(self.tokens_per_batch, longest))
+        return batch_by_length(source, target, max(self.tokens_per_batch, longest))
 
     def share(self, rank: int, size: int, sentences: int | None = None) -> list[Indices]:
         """Return the batches of `rank` among `size`: like work for all, the longest first."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import torch
 
-from unisono.batching.stream import nothing_to_learn
+from unisono.batching.stream import empty_batch
 from unisono.bundle.writer import write_bundle
 from unisono.comm.collectives import all_or_none
 from unisono.comm.protocol import Comm
@@ -131,7 +131,7 @@ def _events(
     for trouble in filter(None, (*odd, *found.troubles, uneven, idle)):
         yield Warned(time=time.time(), step=found.progress.step, message=trouble)
     with session.examiner.compiling.paused():
-        nothing = nothing_to_learn().to(device_of(comm))
+        nothing = empty_batch().to(device_of(comm))
         warm_up(session.parts.replica, nothing, session.parts.stopwatch)
     news = not RunDirectory(Path(settings.run)).bundle.is_dir()
     for event in train(session, found.progress):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from unisono.batching.plan import StepPlan
-from unisono.batching.stream import PreparedUpdate, Stream, nothing_to_learn
+from unisono.batching.stream import PreparedUpdate, Stream, empty_batch
 from unisono.config.settings import Settings
 from unisono.errors import RunError, UnisonoError
 from unisono.records.events import AnyEvent, Ended, StepTaken
@@ -148,7 +148,7 @@ def _next_work(
             return next(works), None
         except (UnisonoError, OSError, ValueError) as error:
             nothing = StepPlan(1, (), 0, 1, 0, 0)
-            return PreparedUpdate(nothing, 0, 0, (nothing_to_learn(),)), error
+            return PreparedUpdate(nothing, 0, 0, (empty_batch(),)), error
 
 
 def _wishes(session: Session, progress: Progress, trouble: Exception | None) -> StepRequests:

@@ -12,8 +12,7 @@ from unisono.cost_model.exchange import (
 )
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.corpus_facts import corpus_facts
-from unisono.models.settings import TransformerSettings
-from unisono.models.size import matrix_shapes
+from unisono.models.settings import TransformerSettings, matrix_shapes
 from unisono.units import amount_of_bytes
 
 NARROW = "powersgd"

@@ -5,8 +5,7 @@ import msgspec
 from unisono.cost_model.devices import DEVICES, Device
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.corpus_facts import corpus_facts
-from unisono.models.settings import TransformerSettings
-from unisono.models.size import training_flops
+from unisono.models.settings import TransformerSettings, training_flops
 
 
 def flops_per_update(case: Case) -> float | None:

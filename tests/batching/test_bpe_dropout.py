@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from support.tiny import tiny_settings
-from unisono.batching.bpe_dropout.dropout import bpe_dropout_for
+from unisono.batching.bpe_dropout import bpe_dropout_for
 from unisono.batching.plan import MicroBatch, StepPlan
 from unisono.batching.settings import Batching
 from unisono.batching.stream import Stream
@@ -32,10 +32,10 @@ def batching(**changes):
 
 def stream(corpus, rank=0, size=1, max_pieces=40, seed=5, **changes):
     settings = batching(**changes)
-    respelling = bpe_dropout_for(
+    bpe_dropout = bpe_dropout_for(
         corpus.tokenizers(), settings, seed=seed, max_pieces=max_pieces
     )
-    return Stream(corpus.split("train"), settings, seed, rank, size, respelling=respelling)
+    return Stream(corpus.split("train"), settings, seed, rank, size, bpe_dropout=bpe_dropout)
 
 
 def works(stream, epoch=1, position=0, count=UPDATES):
@@ -118,40 +118,40 @@ def test_updates_are_the_same_wherever_one_begins(corpus):
                 assert torch.equal(a.target_out, b.target_out)
 
 
-def spelled(corpus, indices, *, epoch=1, position=0, seed=5, **changes):
+def resegmented(corpus, indices, *, epoch=1, position=0, seed=5, **changes):
     step = StepPlan(epoch, (MicroBatch(0, np.array(indices)),), 0, 0, 0, len(indices))
     made = stream(corpus, seed=seed, **changes)
-    [respelled] = made.respelling(made.split, [step], position)
-    return [[row.tolist() for row in side] for side in respelled.pairs(step.micro_batches[0])]
+    [new] = made.bpe_dropout(made.split, [step], position)
+    return [[row.tolist() for row in side] for side in new.pairs(step.micro_batches[0])]
 
 
 def test_a_pair_is_spelled_otherwise_in_another_epoch_update_and_run(corpus):
     pairs = range(12)
-    first = spelled(corpus, pairs)
-    assert spelled(corpus, pairs) == first
-    assert spelled(corpus, pairs, epoch=2) != first
-    assert spelled(corpus, pairs, position=1) != first
-    assert spelled(corpus, pairs, seed=6) != first
+    first = resegmented(corpus, pairs)
+    assert resegmented(corpus, pairs) == first
+    assert resegmented(corpus, pairs, epoch=2) != first
+    assert resegmented(corpus, pairs, position=1) != first
+    assert resegmented(corpus, pairs, seed=6) != first
 
 
 def test_other_sentences_are_changed_in_another_run(corpus):
     usual = [row.tolist() for row in corpus.split("train").pairs(range(50))[0]]
     changed = []
     for seed in (5, 6):
-        found, _ = spelled(corpus, range(50), bpe_dropout=0.05, seed=seed)
+        found, _ = resegmented(corpus, range(50), bpe_dropout=0.05, seed=seed)
         changed.append([row != before for row, before in zip(found, usual, strict=True)])
     assert changed[0] != changed[1]
 
 
 def test_a_pair_is_spelled_the_same_in_any_micro_batch(corpus):
-    both = spelled(corpus, [3, 9])
-    assert [side[1:] for side in both] == spelled(corpus, [9])
-    assert [side[::-1] for side in both] == spelled(corpus, [9, 3])
+    both = resegmented(corpus, [3, 9])
+    assert [side[1:] for side in both] == resegmented(corpus, [9])
+    assert [side[::-1] for side in both] == resegmented(corpus, [9, 3])
 
 
 @pytest.mark.parametrize(("side", "changed"), [("source", (1, 0)), ("target", (0, 1))])
 def test_one_side_alone_can_be_spelled_anew(corpus, side, changed):
-    found = spelled(corpus, range(12), bpe_dropout_side=side)
+    found = resegmented(corpus, range(12), bpe_dropout_side=side)
     stored = corpus.split("train").pairs(range(12))
     for rows, usual, is_changed in zip(found, stored, changed, strict=True):
         assert (rows != [row.tolist() for row in usual]) == bool(is_changed)
@@ -160,11 +160,11 @@ def test_one_side_alone_can_be_spelled_anew(corpus, side, changed):
 def test_no_sentence_outgrows_the_longest_that_a_corpus_may_have(corpus):
     stored = corpus.split("train").pairs(range(12))
     for limit in (4, 8, 16):
-        found = spelled(corpus, range(12), bpe_dropout=0.9, max_pieces=limit)
+        found = resegmented(corpus, range(12), bpe_dropout=0.9, max_pieces=limit)
         for rows, usual in zip(found, stored, strict=True):
             for row, before in zip(rows, usual, strict=True):
                 assert len(row) <= limit or row == before.tolist()
-    assert max(len(row) for row in spelled(corpus, range(12), bpe_dropout=0.9)[0]) > 16
+    assert max(len(row) for row in resegmented(corpus, range(12), bpe_dropout=0.9)[0]) > 16
 
 
 def test_no_micro_batch_outgrows_twice_its_budget(corpus):
@@ -181,16 +181,16 @@ def test_nothing_is_made_where_nothing_is_left_out(corpus):
 
 
 def test_languages_share_what_they_remember_if_they_share_their_pieces(corpus, tmp_path):
-    shared = stream(corpus).respelling
+    shared = stream(corpus).bpe_dropout
     assert shared.source is shared.target
     lines = ["one two three", "eins zwei drei"]
     own = [learn_pieces([line] * 9, size=40, character_coverage=1.0) for line in lines]
     pairs = {"train": [tuple(lines)] * 40, "valid": [tuple(lines)]}
     write_corpus(tmp_path / "corpus", Tokenizers(*own), pairs)
     separate = open_corpus(tmp_path / "corpus")
-    made = stream(separate).respelling
+    made = stream(separate).bpe_dropout
     assert made.source is not made.target
-    for side, pieces in zip(spelled(separate, range(40)), own, strict=True):
+    for side, pieces in zip(resegmented(separate, range(40)), own, strict=True):
         assert len({tuple(row) for row in side}) > 3
         assert len(set(pieces.decode(side))) == 1
 

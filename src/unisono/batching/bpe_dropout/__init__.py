@@ -1,1 +1,0 @@
-"""BPE-dropout: words segmented in other pieces than usual, by chance."""
