@@ -76,7 +76,7 @@ def test_what_is_forgotten_comes_back_the_same():
         found = [s.resegment(rows(*LINES), keys(200, start)) for s in (roomy, forgetful)]
         assert lines_of(found[0]) == lines_of(found[1])
     assert len(forgetful._cache._old) + len(forgetful._cache._new) < 200
-    assert len(forgetful._cache._new) <= 1 < len(roomy._memory._new)
+    assert len(forgetful._cache._new) <= 1 < len(roomy._cache._new)
 
 
 def test_words_of_the_same_pieces_in_another_order_are_not_mixed_up():
