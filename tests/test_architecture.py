@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "text": FOUNDATION,
     "corpus": FOUNDATION | {"text"},
     "datasets": FOUNDATION,
-    "records": FOUNDATION,
+    "records": FOUNDATION | {"cost_model"},
     "schedules": FOUNDATION,
     "cost_model": FOUNDATION,
     "models": FOUNDATION | {"text"},
@@ -67,7 +67,7 @@ MAY_IMPORT = {
     "prepare": FOUNDATION | {"text", "corpus", "config"},
     "train": FOUNDATION | FORMATS | PARTS | {"config"},
     "report": FOUNDATION | {"records", "diagnose"},
-    "live": FOUNDATION | {"records", "diagnose"},
+    "live": FOUNDATION | {"records", "diagnose", "cost_model"},
     # What it asks other machines is what training would: settings, corpus, size of a model.
     "launch": FOUNDATION | {"records", "corpus", "models", "config"},
     "lab": FOUNDATION | {"launch"},

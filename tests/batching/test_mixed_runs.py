@@ -15,7 +15,7 @@ from unisono.batching.bpe_dropout import bpe_dropout_for
 from unisono.batching.stream import Stream
 from unisono.bundle.reader import open_bundle
 from unisono.comm.group import Solo
-from unisono.comm.strategies.build import STRATEGIES
+from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.models.settings import TransformerSettings
@@ -64,7 +64,7 @@ def weights_after(comm, home, steps=3):
     torch.manual_seed(0)
     model = build_model(TransformerSettings(**SMALL, dropout=0.3), corpus.manifest.vocabulary)
     parts = Parts(
-        replica=STRATEGIES["all_reduce"]().attach(model.train(), comm),
+        replica=AllReduce().attach(model.train(), comm),
         comm=comm,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.0),
         schedule=Constant(peak=0.5),

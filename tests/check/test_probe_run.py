@@ -18,7 +18,7 @@ from unisono.check.probe_updates import NoExchange, ProbeUpdates, longest
 from unisono.comm.group import Solo
 from unisono.comm.protocol import World
 from unisono.corpus.reader import open_corpus
-from unisono.cost_model.exchange import narrowed
+from unisono.cost_model.exchange import low_rank_numbers
 from unisono.errors import ConfigError, UnisonoError
 from unisono.models.settings import matrix_shapes
 from unisono.models.transformer import TransformerModel
@@ -81,7 +81,9 @@ def test_every_process_comes_to_the_same(ranks, corpus_home):
     assert (job.evaluations, job.checkpoints) == (3, 3)
     shapes = matrix_shapes(model, open_corpus(corpus_home / "corpus").manifest.vocabulary)
     vectors = job.parameters - sum(rows * columns for rows, columns in shapes)
-    assert job.narrow_numbers == vectors + sum(narrowed(*shape, 2) for shape in shapes)
+    assert job.low_rank_numbers == vectors + sum(
+        low_rank_numbers(*shape, 2) for shape in shapes
+    )
 
 
 def test_what_has_no_time_is_left_out_and_told(corpus_home):

@@ -6,17 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.comm.strategies.quantize import (
-    BLOCK,
     BLOCKS_AT_ONCE,
     FACTOR_BYTES,
     SMALLEST,
     add_dequantized,
     dequantize,
-    packed_bytes,
+    message_bytes,
     padded,
     quantize,
 )
 from unisono.cost_model import exchange
+from unisono.cost_model.exchange import QUANTIZED_BLOCK as BLOCK
 
 # The largest error, as a share of the largest number of the block.
 COARSEST = {32: 0.0, 16: 2**-11, 8: 1 / 254, 4: 1 / 14}
@@ -66,9 +66,9 @@ def test_what_is_added_and_taken_off_is_what_is_unpacked(bits, blocks):
 def test_a_message_has_the_length_that_physics_reckons_with(bits):
     message = quantize(random_numbers(512), bits)
     assert message.dtype == torch.uint8
-    assert message.numel() == packed_bytes(512, bits) == exchange.packed_bytes(512, bits)
-    assert packed_bytes(513, bits) == packed_bytes(576, bits)
-    assert (exchange.BLOCK, exchange.SCALE_BITS) == (BLOCK, FACTOR_BYTES * 8)
+    assert message.numel() == message_bytes(512, bits) == exchange.quantized_bytes(512, bits)
+    assert message_bytes(513, bits) == message_bytes(576, bits)
+    assert exchange.FACTOR_BITS == FACTOR_BYTES * 8
 
 
 @pytest.mark.parametrize("bits", COARSEST)

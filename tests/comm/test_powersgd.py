@@ -8,7 +8,7 @@ import torch
 from support.exchanges import SMALL_BUCKETS, exact_gradients, exchange, left_over, new_model
 from unisono.comm.strategies.powersgd import PowerSgd
 from unisono.comm.strategies.strategy_state import collect, deal
-from unisono.cost_model.exchange import narrowed
+from unisono.cost_model.exchange import low_rank_numbers
 
 pytestmark = [pytest.mark.ranks, pytest.mark.parametrize("ranks", [2, 3], indirect=True)]
 
@@ -54,7 +54,7 @@ def test_as_many_numbers_are_sent_as_physics_says(ranks, low_rank):
     for sent, shapes in ranks.run(numbers_sent, low_rank):
         matrices = [shape for shape in shapes if len(shape) == 2]
         vectors = sum(shape[0] for shape in shapes if len(shape) == 1)
-        assert sent == vectors + sum(narrowed(*shape, low_rank) for shape in matrices)
+        assert sent == vectors + sum(low_rank_numbers(*shape, low_rank) for shape in matrices)
 
 
 def spoilt_exchanges(comm):

@@ -46,7 +46,7 @@ def probed() -> dict[str, ProbeResults]:
     replace = msgspec.structs.replace
     places = [(f"node{r // 2}", r % 2) for r in range(6)]
     six = [process(r, host=h, local_rank=n) for r, (h, n) in enumerate(places)]
-    job = replace(JOB, narrow_numbers=MB, warmup_steps=100)
+    job = replace(JOB, low_rank_numbers=MB, warmup_steps=100)
     apart = replace(job, strategy="diloco", bits=8, local_steps=4, closing_steps=50)
     slow, cpu = two(rate=10 * MB), two(device="cpu", busy=0.01, rate=50 * MB)
     results = {

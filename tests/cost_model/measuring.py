@@ -15,6 +15,7 @@ JOB = TrainingJob(
     evaluation_every=900,
     checkpoint_every=1800,
     strategy="ddp",
+    low_rank_numbers=MB // 10,
 )
 
 

@@ -105,7 +105,7 @@ def test_a_run_without_a_known_end_is_judged_by_its_update():
 
 
 def test_powersgd_is_judged_by_what_it_sends_and_not_as_ddp():
-    job = msgspec.structs.replace(JOB, strategy="powersgd", narrow_numbers=MB // 2)
+    job = msgspec.structs.replace(JOB, strategy="powersgd", low_rank_numbers=MB // 2)
     job = msgspec.structs.replace(job, warmup_steps=600)
     found = forecast(msgspec.structs.replace(two(rate=10 * MB), job=job))
     chosen, exact = found.chosen, found.ways[0]
@@ -130,6 +130,6 @@ def test_powersgd_is_judged_by_what_it_sends_and_not_as_ddp():
 
 def test_what_spares_nothing_on_one_machine_is_said_not_to_be_judged():
     pair = (process(0), process(1, local_rank=1, host="node0"))
-    job = msgspec.structs.replace(JOB, strategy="powersgd", narrow_numbers=MB)
+    job = msgspec.structs.replace(JOB, strategy="powersgd", low_rank_numbers=MB)
     [note] = forecast(ProbeResults(job=job, processes=pair)).notes
     assert '"powersgd" was not judged' in note

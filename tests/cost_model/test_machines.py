@@ -1,6 +1,7 @@
 import pytest
 
-from unisono.cost_model.exchange import machines_of, parties
+from unisono.cost_model.exchange import machines_of
+from unisono.cost_model.strategies import Payload
 
 
 @pytest.mark.parametrize(
@@ -19,5 +20,5 @@ def test_processes_share_a_machine_by_name_and_local_rank(hosts, local_ranks, ma
 
 
 def test_a_machine_speaks_once_unless_there_is_only_one():
-    assert parties([[0, 1], [2, 3]]) == 2
-    assert parties([[0, 1, 2]]) == 3
+    assert Payload(100, machines=2, processes=4).senders == 2
+    assert Payload(100, machines=1, processes=3).senders == 3

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from cost_model.measuring import JOB, MB, configured, process
-from unisono.comm.strategies.build import STRATEGIES
 from unisono.cost_model.forecast import forecast
 from unisono.cost_model.memory import exchange_memory, memory_of
 from unisono.cost_model.probe_results import ProbeResults
+from unisono.cost_model.strategies import STRATEGIES
 
 
 @pytest.mark.parametrize(

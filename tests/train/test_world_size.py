@@ -14,8 +14,9 @@ from support.tiny import tiny_settings
 from unisono.batching.plan import MicroBatch, StepPlan
 from unisono.batching.stream import PreparedUpdate, Stream, collate
 from unisono.comm.group import Solo
-from unisono.comm.strategies.build import STRATEGIES
+from unisono.comm.strategies.build import implementation_of
 from unisono.corpus.reader import open_corpus
+from unisono.cost_model.strategies import STRATEGIES
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import build_model
 from unisono.schedules import Constant
@@ -39,7 +40,7 @@ def new_parts(comm, strategy, vocabulary, dropouts):
     )
     model = build_model(sizes, vocabulary).train()
     return Parts(
-        replica=STRATEGIES[strategy]().attach(model, comm),
+        replica=implementation_of(strategy)().attach(model, comm),
         comm=comm,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.0),
         schedule=Constant(peak=0.5),

@@ -12,22 +12,16 @@ from unisono.comm.protocol import Comm
 from unisono.comm.waiting import Notify
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
+from unisono.cost_model.exchange import Exchange
 from unisono.cost_model.forecast import Forecast, forecast
-from unisono.cost_model.scenarios import AUTO, Scenario
+from unisono.cost_model.scenarios import Scenario
 from unisono.cost_model.step import USUAL_BUCKET_MB
+from unisono.cost_model.strategies import AUTO, DEFAULT_STRATEGY, STRATEGIES, is_local
 from unisono.errors import DataError
 from unisono.records.events import Chose, how_often
 from unisono.records.layout import RunDirectory
 
 SECONDS = 10.0
-PRICES = {
-    "ddp": "updates are exact",
-    "compressed": "each gradient is rounded to {bits} bits a number, and what rounding drops "
-    "is added to the next, as is what reading words adds to theirs",
-    "diloco": "each machine makes updates of its own, and all agree on the weights {often}, in "
-    "{bits} bits a number: training takes another course than with exact gradients, the more "
-    "so the rarer they agree",
-}
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -56,7 +50,7 @@ def settle(
     told = comm.gather_bytes(all_or_none(comm, lambda: _recorded(comm, settings)))[0]
     before = msgspec.json.decode(told, type=Choice) if told else None
     if machines == 1:
-        return _with(settings, Choice("ddp", 32, "")), _on_one_machine(before)
+        return _with(settings, Choice(DEFAULT_STRATEGY, 32, "")), _on_one_machine(before)
     if before is not None:
         return _with(settings, before), _still(before, machines)
     tell("measuring computing and network, to choose how to exchange gradients")
@@ -92,14 +86,14 @@ def chosen(choice: Choice, step: int = 0) -> Chose:
 
 def _on_one_machine(before: Choice | None) -> Choice | None:
     """Return that a run which spared the network has none to spare now, if it did."""
-    if before is None or before.strategy == "ddp":
+    if before is None or before.strategy == DEFAULT_STRATEGY:
         return None
     reason = (
         "all processes are on one machine now, where nothing has to be spared: updates are "
         "exact here. On several machines the run goes on with "
         f"{before.strategy} in {before.bits} bits"
     )
-    return Choice("ddp", 32, reason, bucket_mb=0.0, machines=1)
+    return Choice(DEFAULT_STRATEGY, 32, reason, bucket_mb=0.0, machines=1)
 
 
 def _still(before: Choice, machines: int) -> Choice:
@@ -117,20 +111,24 @@ def choose(found: Forecast) -> Choice:
     """Return what the forecast for "auto" came to, and why."""
     exact, way = found.ways[0], found.chosen
     exchange, reason = way.exchange, f"{_would(exact)} with exact gradients"
-    if exchange.behind:
-        packed = [one for one in found.ways if one.exchange.strategy == "compressed"]
+    if exchange.local:
+        packed = [one for one in found.ways if _is_quantized(one.exchange)]
         best = min(packed, key=lambda one: one.update_seconds)
         reason += f", {_would(best)} with {best.exchange.name} ones"
         reason += f", {way.waiting:.0%} like this"
     elif exchange != exact.exchange:
         reason += f", {_would(way)} with {exchange.name} ones"
-    price = PRICES[exchange.strategy]
+    price = STRATEGIES[exchange.strategy].price
     reason += f"; {price.format(bits=exchange.bits, often=how_often(exchange.every))}"
     if way.speedup <= 1:
         reason += "; one machine alone would be faster"
     return Choice(
         exchange.strategy, exchange.bits, reason, exchange.every, way.bucket_mb, way.machines
     )
+
+
+def _is_quantized(exchange: Exchange) -> bool:
+    return exchange.bits < 32 and not exchange.local
 
 
 def _would(way: Scenario) -> str:
@@ -143,9 +141,9 @@ def _with(settings: Settings, choice: Choice) -> Settings:
         "strategy": choice.strategy,
         "bucket_mb": sync.bucket_mb or choice.bucket_mb,
     }
-    if choice.strategy != "ddp":
+    if choice.bits < 32:
         changes["bits"] = choice.bits
-    if choice.strategy == "diloco":
+    if is_local(choice.strategy):
         # Updates made together would take as long as the link that is to be spared: only a
         # rate that rises from nothing makes the beginning gentle.
         changes |= {"local_steps": choice.every, "warmup_steps": 0}
@@ -164,7 +162,7 @@ def _recorded(comm: Comm, settings: Settings) -> bytes:
         choice = msgspec.json.decode(data, type=Choice)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DataError(f"it cannot be read: {error}", where=str(path)) from error
-    if choice.strategy not in PRICES:
+    if choice.strategy not in STRATEGIES:
         raise DataError(
             f"it names the strategy {choice.strategy}, which this version does not know",
             where=str(path),

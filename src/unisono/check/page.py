@@ -14,6 +14,7 @@ from unisono.cost_model.forecast import Forecast
 from unisono.cost_model.memory import memory_of
 from unisono.cost_model.probe_results import ProbeResults, Process
 from unisono.cost_model.scenarios import Scenario
+from unisono.cost_model.strategies import DEFAULT_STRATEGY
 from unisono.printable import printable
 from unisono.units import amount_of_bytes, duration
 
@@ -183,19 +184,20 @@ def _table(found: Forecast) -> list[str]:
     for way in (*rows, *found.ways):
         mark = "  configured" if way is found.chosen and len(found.ways) > 1 else ""
         lines.append(_row(way, priced=priced) + mark)
-    if found.measured.job.updates and any(way.exchange.behind for way in found.ways):
+    if found.measured.job.updates and any(way.exchange.local for way in found.ways):
         lines.append(
             "waiting, hours and speed are those of the whole run: machines that go apart come "
             "together before every evaluation and checkpoint"
         )
     first = min(found.measured.job.warmup_steps, found.measured.job.updates)
     # Where it is configured, a note says more.
-    others = [way for way in found.ways if way is not found.chosen]
-    if first and any(way.exchange.narrow for way in others):
-        lines.append(
-            f"powersgd makes the first {first:,} updates as ddp does; its step is one of those "
-            "after them"
-        )
+    others = [way.exchange for way in found.ways if way is not found.chosen]
+    for exchange in others if first else ():
+        if exchange.low_rank:
+            lines.append(
+                f"{exchange.name} makes the first {first:,} updates as {DEFAULT_STRATEGY} "
+                "does; its step is one of those after them"
+            )
     if not found.measured.job.updates:
         lines.append("hours: unknown, since nothing limits the number of updates")
     return lines

@@ -145,7 +145,7 @@ def _hours(hours: float) -> str:
 
 
 def _name(line: Line) -> str:
-    return "diloco" if line.exchange.behind else line.exchange.name
+    return line.exchange.strategy if line.exchange.local else line.exchange.name
 
 
 def _path(paper: _Paper, points: Sequence[Point]) -> str:

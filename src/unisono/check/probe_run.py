@@ -25,7 +25,7 @@ from unisono.comm.strategies.ddp import Ddp
 from unisono.comm.waiting import Notify, no_notice
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
-from unisono.cost_model.exchange import narrowed
+from unisono.cost_model.exchange import low_rank_numbers
 from unisono.cost_model.probe_results import (
     Gradient,
     OneWay,
@@ -35,7 +35,7 @@ from unisono.cost_model.probe_results import (
     TrainingJob,
     Update,
 )
-from unisono.cost_model.scenarios import AUTO
+from unisono.cost_model.strategies import AUTO
 from unisono.models.transformer import TransformerModel
 from unisono.train.build import build_session
 from unisono.train.loop import Session
@@ -283,20 +283,20 @@ def _job(
         warmup_steps=0 if sync.strategy == AUTO else sync.warmup_steps,
         closing_steps=max(0, closing - (limits.max_steps - updates)),
         averages=limits.average > 0,
-        narrow_numbers=_narrow_numbers(model, sync.low_rank),
+        low_rank_numbers=_low_rank_numbers(model, sync.low_rank),
         outer_momentum=sync.outer_momentum > 0,
         gradients=tuple(gradients),
     )
 
 
-def _narrow_numbers(model: TransformerModel, rank: int) -> int:
+def _low_rank_numbers(model: TransformerModel, rank: int) -> int:
     """Return how many numbers PowerSGD sends of a gradient."""
     shapes = [weight.shape for weight in model.parameters() if weight.requires_grad]
-    return sum(narrowed(*s, rank) if len(s) == 2 else s.numel() for s in shapes)
+    return sum(low_rank_numbers(*s, rank) if len(s) == 2 else s.numel() for s in shapes)
 
 
 def _narrowing(comm: Comm, model: TransformerModel, rank: int) -> float:
     """Return the seconds that PowerSGD computes in an update."""
     shapes = [(s[0], s[1]) for s in (w.shape for w in model.parameters()) if len(s) == 2]
-    narrow = [shape for shape in shapes if narrowed(*shape, rank) < shape[0] * shape[1]]
+    narrow = [shape for shape in shapes if low_rank_numbers(*shape, rank) < shape[0] * shape[1]]
     return 0.0 if comm.world.size == 1 else low_rank_cost(comm, narrow, rank)

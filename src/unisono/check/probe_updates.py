@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -40,8 +39,6 @@ PROBED_PARTS: tuple[StepPart, ...] = ("forward", "backward", "optimizer")
 @dataclass(frozen=True)
 class NoExchange:
     """Every process for itself."""
-
-    exact: ClassVar[bool] = False
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         return AllReduce().attach(model, Solo(World(device=comm.world.device)))
@@ -155,7 +152,7 @@ class ProbeUpdates:
             Gradient(
                 w.numel() * w.element_size(),
                 (at - began) / (ended - began),
-                words=w is model.tied_matrix,
+                embedding=w is model.tied_matrix,
             )
             for w, at in sorted(times.items(), key=lambda item: item[1])
         ]

@@ -122,7 +122,7 @@ class Outlook:
     def advised(self) -> Line:
         """Return the one to take: see `least_drastic`."""
         options = [
-            Option(line.bill.step.seconds, line.step.waiting, line.exchange.behind)
+            Option(line.bill.step.seconds, line.step.waiting, line.exchange.local)
             for line in self.lines
         ]
         return self.lines[least_drastic(options)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
@@ -162,10 +162,11 @@ class Replica(Protocol):
 
 
 class Strategy(Protocol):
-    """How replicas come to agree: a frozen dataclass of settings."""
+    """How replicas come to agree. A frozen dataclass of settings.
 
-    exact: ClassVar[bool]
-    """Whether the update equals the one a single process would make; tests verify it."""
+    One that `sync.strategy` can name also has a class method `from_settings`, which
+    `comm/strategies/build.py` calls, and an entry in `cost_model/strategies.py`.
+    """
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         """Return this process's replica of `model`."""

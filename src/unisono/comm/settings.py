@@ -1,18 +1,20 @@
-"""How replicas come to agree, as a user writes it. No torch here."""
+"""The settings of the gradient exchange, as a user writes them. No torch here."""
 
 from typing import Annotated, Literal
 
 import msgspec
 
+from unisono.cost_model.strategies import DEFAULT_STRATEGY
+
 
 class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The exchange of gradients between processes, and what is done when one is lost.
+    """How processes exchange gradients, and what they do when one of them is lost.
 
-    Within `lost_after` a process that is dead, stopped or out of reach is named everywhere.
-    With 0 for `bucket_mb` "auto" chooses it, and the others take the usual one.
+    A process that dies, stops or cannot be reached is named by all others within `lost_after`.
+    If `bucket_mb` is 0, "auto" chooses it and the other strategies take the usual size.
     """
 
-    strategy: Literal["ddp", "all_reduce", "compressed", "powersgd", "diloco", "auto"] = "ddp"
+    strategy: str = DEFAULT_STRATEGY  # or any other of cost_model/strategies.py, or "auto"
     bits: Literal[4, 8, 16] = 8
     low_rank: Annotated[int, msgspec.Meta(ge=1)] = 4
     local_steps: Annotated[int, msgspec.Meta(ge=1)] = 8

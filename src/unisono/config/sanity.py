@@ -3,7 +3,14 @@
 import msgspec
 
 from unisono.config.settings import Data, Settings, TextPair
-from unisono.errors import ConfigError
+from unisono.cost_model.strategies import (
+    AUTO,
+    DEFAULT_STRATEGY,
+    STRATEGIES,
+    is_local,
+    warm_up_of,
+)
+from unisono.errors import ConfigError, suggest
 from unisono.models.settings import check_choices
 from unisono.schedules import Cosine, LinearDecay
 from unisono.text.normalise import Normalisation, tag_fault
@@ -156,9 +163,16 @@ def _check_times(settings: Settings, where: str) -> None:
 
 def _check_sync(settings: Settings, where: str) -> None:
     sync, last = settings.sync, settings.train.max_steps
+    known = [*STRATEGIES, AUTO]
+    if sync.strategy not in known:
+        raise ConfigError(
+            f"there is no strategy {sync.strategy!r}",
+            where=f"{where} [sync] strategy",
+            fix=suggest(sync.strategy, known),
+        )
     if last:
         check_warm_up(settings, last, where=f"{where} [sync] warmup_steps")
-    if sync.strategy == "diloco" and sync.closing_steps and not last:
+    if is_local(sync.strategy) and sync.closing_steps and not last:
         raise ConfigError(
             "when the closing updates begin is not known, because the run has no `max_steps`",
             where=f"{where} [sync] closing_steps",
@@ -169,19 +183,19 @@ def _check_sync(settings: Settings, where: str) -> None:
 def check_warm_up(settings: Settings, updates: int, *, where: str) -> None:
     """Raise a ConfigError if a run of `updates` ends before its strategy begins."""
     sync, last = settings.sync, settings.train.max_steps
-    if sync.strategy not in ("powersgd", "diloco"):
+    how = warm_up_of(sync.strategy)
+    if not how:
         return
     # The closing updates are those before `max_steps`, whatever ends the run before.
     closing = max(0, sync.closing_steps - (last - updates)) if last else 0
-    closing = closing if sync.strategy == "diloco" else 0
+    closing = closing if is_local(sync.strategy) else 0
     if sync.warmup_steps + closing >= updates:
-        how = "exact" if sync.strategy == "powersgd" else "made together"
         fewer = max(0, updates - closing) // 10
         raise ConfigError(
             f"`{sync.strategy}` would never begin: {sync.warmup_steps + closing} updates are "
             f"{how}, and the run ends after {updates}",
             where=where,
-            fix=f'set `warmup_steps = {fewer}`, or `strategy = "ddp"`',
+            fix=f'set `warmup_steps = {fewer}`, or `strategy = "{DEFAULT_STRATEGY}"`',
         )
 
 

@@ -1,20 +1,11 @@
 """Machines with devices in them, and what an update costs on all of them together."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from unisono.cost_model.exchange import (
-    BYTES_PER_FLOAT32,
-    Exchange,
-    Link,
-    flat_ring,
-    gathered,
-    packed_bytes,
-    ring_bytes,
-)
-from unisono.cost_model.probe_results import Gradient
+from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, Link, ring_bytes
+from unisono.cost_model.probe_results import Gradient, TrainingJob
 from unisono.cost_model.step import (
     USUAL_BUCKET_MB,
     ComputeTimes,
@@ -23,22 +14,31 @@ from unisono.cost_model.step import (
     buckets_of,
     step_of,
 )
+from unisono.cost_model.strategies import (
+    DEFAULT_STRATEGY,
+    STRATEGIES,
+    Payload,
+    StrategyFacts,
+    facts_of,
+)
 
 INSIDE = Link(10e9, 20e-6)  # PCIe between two devices of a machine
-# A link that a rare exchange keeps busy all the time is late as soon as anything else is sent.
+# A link that local updates keep busy all the time is late as soon as anything else is sent.
 BUSY = 0.85
 MOST_FRAGMENTS = 64
-# Of more updates on one's own a small model is the worse for it, however slow the link.
+# More local updates than this harm a small model, however slow the link.
 MOST_LOCAL_STEPS = 100
-NARROW_SUMS = 3  # of a bucket: its vectors, then one factor of its matrices, then the other
-Bits = Literal[4, 8, 16]
+LOCAL_BITS = 4  # of each number, where machines agree rarely
+BITS = (16, 8, 4)  # that a gradient can be quantized to, the least drastic first
+LOW_RANK_SUMS = 3  # of a bucket: its vectors, then one factor of its matrices, then the other
 
 
 @dataclass(frozen=True)
 class Cluster:
     """So many machines, each with so many processes, and the links between and inside.
 
-    If not all have as many, `workers` are those of the fullest, and `processes` those of all.
+    If machines have unequal numbers of processes, `workers` is that of the fullest machine and
+    `processes` is the number of all.
     """
 
     nodes: int
@@ -53,8 +53,8 @@ class Cluster:
         return self.processes or self.nodes * self.workers
 
     @property
-    def parties(self) -> int:
-        """Return how many speak in an exchange of packed numbers: one for each machine."""
+    def senders(self) -> int:
+        """Return how many send quantized numbers: one for each machine."""
         return self.nodes if self.nodes > 1 else self.workers
 
     def alone(self) -> "Cluster":
@@ -62,33 +62,63 @@ class Cluster:
         return Cluster(1, self.workers, self.link, self.inside)
 
 
-def exact_exchange(parameters: int, cluster: Cluster) -> Exchange:
-    """Return what plain data-parallel training exchanges: every gradient, in float32."""
-    if cluster.nodes == 1:
-        # Nothing leaves the machine: the ring is inside.
-        return Exchange("ddp", ring_bytes(parameters, cluster.workers))
-    return Exchange("ddp", flat_ring(parameters, cluster.nodes, cluster.ranks))
-
-
-def packed_exchange(parameters: int, cluster: Cluster, bits: int) -> Exchange:
-    """Return every gradient in fewer bits; what rounding drops is added to the next one."""
-    count = gathered(packed_bytes(parameters, bits), cluster.parties)
-    inside = _within(parameters, cluster)
+def exchange_by(
+    facts: StrategyFacts,
+    parameters: int,
+    cluster: Cluster,
+    *,
+    bits: int = 32,
+    every: int = 1,
+    low_rank_numbers: int = 0,
+) -> Exchange:
+    """Return what a strategy exchanges; `bits` and `every` count where it heeds them."""
+    sent_bits, rounds = facts.bits(bits), facts.every(every)
+    payload = Payload(parameters, cluster.nodes, cluster.ranks, sent_bits, low_rank_numbers)
+    # A machine sums within itself first if one of its processes sends for all.
+    hierarchical = facts.quantized and cluster.nodes > 1
     return Exchange(
-        f"{bits}-bit", count, exact=False, bits=bits, inside_bytes=inside, late_words=True
+        name=facts.label.format(name=facts.name, bits=sent_bits, every=rounds),
+        card_bytes=facts.wire_bytes(payload),
+        strategy=facts.name,
+        every=rounds,
+        overlaps=facts.overlaps,
+        local=facts.local,
+        exact=facts.exact,
+        bits=sent_bits,
+        inside_bytes=ring_bytes(parameters, cluster.workers) if hierarchical else 0.0,
+        low_rank=facts.low_rank,
+        delays_embedding=facts.delays_embedding,
     )
 
 
-def rare_exchange(
-    parameters: int, cluster: Cluster, work: ComputeTimes, bits: Bits = 4
-) -> Exchange:
-    """Return an exchange behind the computing, after as few updates as hide it, or the most."""
-    count = gathered(packed_bytes(parameters, bits), cluster.parties)
-    seconds = cluster.link.seconds(count, cluster.parties - 1)
-    every = min(MOST_LOCAL_STEPS, max(1, math.ceil(seconds / BUSY / work.seconds)))
+def exact_exchange(parameters: int, cluster: Cluster) -> Exchange:
+    """Return what plain data-parallel training exchanges: every gradient, in float32."""
+    return exchange_by(STRATEGIES[DEFAULT_STRATEGY], parameters, cluster)
+
+
+def configured_exchange(job: TrainingJob, cluster: Cluster) -> Exchange | None:
+    """Return what the strategy of the settings exchanges; None if it is yet to be chosen."""
+    facts = facts_of(job.strategy)
+    if facts is None:
+        return None
+    return exchange_by(
+        facts,
+        job.parameters,
+        cluster,
+        bits=job.bits,
+        every=job.local_steps,
+        low_rank_numbers=job.low_rank_numbers,
+    )
+
+
+def hiding_steps(facts: StrategyFacts, parameters: int, cluster: Cluster, each: float) -> int:
+    """Return the fewest local updates, of `each` so many seconds, that hide an exchange."""
+    count = exchange_by(facts, parameters, cluster, bits=LOCAL_BITS).card_bytes
+    sending = cluster.link.seconds(count, cluster.senders - 1)
+    every = min(MOST_LOCAL_STEPS, max(1, math.ceil(sending / BUSY / each)))
     while not _divides(every):
         every += 1
-    return local_exchange(parameters, cluster, every, bits)
+    return every
 
 
 def _divides(every: int) -> bool:
@@ -97,28 +127,32 @@ def _divides(every: int) -> bool:
     return every <= MOST_FRAGMENTS or any(every % count == 0 for count in many)
 
 
-def local_exchange(parameters: int, cluster: Cluster, every: int, bits: int) -> Exchange:
-    """Return an exchange behind the computing of `every` updates that machines make alone."""
-    return Exchange(
-        f"diloco, every {every}",
-        gathered(packed_bytes(parameters, bits), cluster.parties),
-        every=every,
-        behind=True,
-        exact=False,
-        bits=bits,
-        inside_bytes=_within(parameters, cluster),
-    )
+def choices(
+    parameters: int, cluster: Cluster, work: ComputeTimes, low_rank_numbers: int = 0
+) -> list[Exchange]:
+    """Return the exchanges to compare, the least drastic first.
+
+    A low-rank one is among them if it is known how many numbers it sends.
+    """
+    if cluster.nodes == 1:
+        return [exact_exchange(parameters, cluster)]
+    return [
+        exchange
+        for facts in STRATEGIES.values()
+        if facts.listed and (low_rank_numbers or not facts.low_rank)
+        for exchange in _variants(facts, parameters, cluster, work, low_rank_numbers)
+    ]
 
 
-def narrow_exchange(numbers: int, cluster: Cluster) -> Exchange:
-    """Return PowerSGD's exchange of so many `numbers`, for which each bucket is waited for."""
-    ring = flat_ring(numbers, cluster.nodes, cluster.ranks)
-    return Exchange("powersgd", ring, overlaps=False, exact=False, narrow=True)
-
-
-def _within(parameters: int, cluster: Cluster) -> float:
-    """Return what a process passes on for the sum of its machine, and to get that of all."""
-    return ring_bytes(parameters, cluster.workers) if cluster.nodes > 1 else 0.0
+def _variants(
+    facts: StrategyFacts, parameters: int, cluster: Cluster, work: ComputeTimes, low_rank: int
+) -> Iterator[Exchange]:
+    if facts.local:
+        every = hiding_steps(facts, parameters, cluster, work.seconds)
+        yield exchange_by(facts, parameters, cluster, bits=LOCAL_BITS, every=every)
+        return
+    for bits in BITS if facts.quantized else (32,):
+        yield exchange_by(facts, parameters, cluster, bits=bits, low_rank_numbers=low_rank)
 
 
 def step_on(
@@ -133,14 +167,14 @@ def step_on(
     """Return an update of `work` on every process of `cluster`; see `step_of`.
 
     A ring over several machines is as slow as its slowest link: what passes inside a machine
-    meanwhile is hidden. Where machines sum within themselves first, that has its time.
+    meanwhile is hidden. Where machines sum within themselves first, that takes time of its own.
     """
     link = cluster.link if cluster.nodes > 1 else cluster.inside
-    ring = exchange.exact or exchange.narrow
-    hops = 2 * (cluster.ranks - 1) if ring else cluster.parties - 1
+    ring = exchange.bits == 32
+    hops = 2 * (cluster.ranks - 1) if ring else cluster.senders - 1
     gradient_bytes = parameters * BYTES_PER_FLOAT32
-    if exchange.narrow:
-        hops *= NARROW_SUMS * len(buckets_of(gradient_bytes, bucket_mb))
+    if exchange.low_rank:
+        hops *= LOW_RANK_SUMS * len(buckets_of(gradient_bytes, bucket_mb))
     return step_of(
         work,
         exchange,
@@ -151,12 +185,3 @@ def step_on(
         gradients=gradients,
         inside=Inside(cluster.inside, max(1, 2 * (cluster.workers - 1))),
     )
-
-
-def choices(parameters: int, cluster: Cluster, work: ComputeTimes) -> list[Exchange]:
-    """Return the ways to agree, the least drastic first."""
-    exact = exact_exchange(parameters, cluster)
-    if cluster.nodes == 1:
-        return [exact]
-    packed = [packed_exchange(parameters, cluster, bits) for bits in (16, 8, 4)]
-    return [exact, *packed, rare_exchange(parameters, cluster, work)]

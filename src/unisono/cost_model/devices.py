@@ -7,7 +7,6 @@ more than its memory can feed. Both numbers are what V100s reached in the field,
 in mixed precision (docs/explanations/cost-model.md). A probe on the real device replaces them.
 """
 
-import math
 from dataclasses import dataclass
 
 from unisono.errors import ConfigError
@@ -78,9 +77,3 @@ def device_called(name: str) -> Device:
         where="--gpu",
         fix=f"choose one of {', '.join(DEVICES)}, or give --tflops",
     )
-
-
-def measured_cpu(flops_per_second: float, memory: float) -> Device:
-    """Return a processor of which a probe has found the rate of products."""
-    rate = flops_per_second
-    return Device("CPU", rate, rate, memory, math.inf, 0.0, share=0.75)

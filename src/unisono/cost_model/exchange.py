@@ -1,11 +1,4 @@
-"""A link between machines: how long bytes take on it.
-
-Which processes share a machine.
-
-What a ring all-reduce puts on the wire.
-
-What each way of agreeing on an update puts through a machine's network card.
-"""
+"""Bytes and links: what an exchange sends through a network card, and how long that takes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,32 +6,35 @@ from dataclasses import dataclass
 
 # What TCP carries of a shaped link's nominal rate: 16 MB took 1.37 s at 100 Mbit/s over gloo.
 EFFICIENCY = 0.94
+BYTES_PER_FLOAT32 = 4
+FACTOR_BITS = 16  # one factor in bfloat16 …
+QUANTIZED_BLOCK = 64  # … for this many numbers
 
 
 @dataclass(frozen=True)
 class Link:
-    """A way between two machines: bytes a second that arrive, and seconds for the first."""
+    """A link between two machines: the bytes a second that arrive, and the latency."""
 
     bytes_per_second: float
     latency: float = 0.0
 
     def seconds(self, count: float, messages: int = 1) -> float:
-        """Return how long `count` bytes take, sent in `messages` one after the other."""
+        """Return how long `count` bytes take in so many `messages`, one after the other."""
         if count <= 0:
             return 0.0
         return messages * self.latency + count / self.bytes_per_second
 
 
 def nominal_link(bits_per_second: float, latency: float = 0.0) -> Link:
-    """Return a link as it is sold, less what headers and pauses take of it."""
+    """Return a link of this nominal rate, less what headers and pauses take of it."""
     return Link(bits_per_second / 8 * EFFICIENCY, latency)
 
 
 def machines_of(hosts: Sequence[str], local_ranks: Sequence[int]) -> list[list[int]]:
     """Return the ranks of each machine, in the order of their first.
 
-    A machine has each local rank once: where one comes again under the same name, it is
-    another machine that is called the same.
+    A machine has each local rank once. If a local rank appears again under the same host name,
+    there is a second machine of that name.
     """
     seen: Counter[tuple[str, int]] = Counter()
     found: dict[tuple[str, int], list[int]] = {}
@@ -48,111 +44,79 @@ def machines_of(hosts: Sequence[str], local_ranks: Sequence[int]) -> list[list[i
     return list(found.values())
 
 
-def parties(machines: Sequence[Sequence[int]]) -> int:
-    """Return how many speak in an exchange that goes through each machine's card once.
-
-    On one machine there is no card to spare, and every process speaks for itself.
-    """
-    return len(machines) if len(machines) > 1 else sum(map(len, machines))
-
-
-BYTES_PER_FLOAT32 = 4
-
-
 def ring_bytes(parameters: int, ranks: int, bytes_each: int = BYTES_PER_FLOAT32) -> int:
     """Return the bytes each rank sends, and receives, to sum one gradient over `ranks`.
 
     The gradient goes round twice in pieces of 1/ranks, once to be summed and once to be
-    handed out: 2 (R-1)/R times its size. One rank alone sends nothing. Headers of TCP, IP
-    and Ethernet come on top, three to four per cent.
+    distributed: 2 (R-1)/R times its size. One rank alone sends nothing. With the processes of a
+    machine side by side in the ring, as much passes its network card. Headers of TCP, IP and
+    Ethernet add three to four per cent.
     """
     if ranks < 2:
         return 0
     return round(2 * (ranks - 1) / ranks * parameters * bytes_each)
 
 
-SCALE_BITS = 16  # one factor in bfloat16 …
-BLOCK = 64  # … for this many numbers
-
-
 @dataclass(frozen=True)
 class Exchange:
     """Bytes through the card of one machine, each way, and how they meet the computing.
 
-    `every` is the number of updates between two exchanges. One that runs `behind` the
-    computing of the following updates is hidden as long as it ends before the next begins;
-    one that `overlaps` hides behind the backward pass of its own update, bucket by bucket.
-    `bits` are those of each number. `inside_bytes` are those that each process passes on within
-    its machine, in every update. A `narrow` one sends products of matrices, in sums that
-    follow each other. With `late_words` the gradient of the words is sent first: what of it is
-    not ready yet goes with the next.
+    `strategy` is what `sync.strategy` calls it. `every` is the number of updates between two
+    exchanges. A `local` one goes on while machines compute the following updates by themselves,
+    and is hidden if it ends before the next begins; one that `overlaps` hides behind the
+    backward pass of its own update, bucket by bucket. `bits` are those of each number.
+    `inside_bytes` are those that each process passes on within its machine, in every update. A
+    `low_rank` one sends products of matrices, in sums that follow each other. If it
+    `delays_embedding`, the gradient of the embedding is sent first, and what is not ready yet
+    goes with the next update.
     """
 
     name: str
     card_bytes: float
+    strategy: str = ""
     every: int = 1
     overlaps: bool = True
-    behind: bool = False
+    local: bool = False
     exact: bool = True
     bits: int = 32
     inside_bytes: float = 0.0
-    narrow: bool = False
-    late_words: bool = False
-
-    @property
-    def strategy(self) -> str:
-        """Return what `sync.strategy` calls it."""
-        if self.narrow:
-            return "powersgd"
-        return "diloco" if self.behind else "ddp" if self.bits == 32 else "compressed"
+    low_rank: bool = False
+    delays_embedding: bool = False
 
 
-def packed_bytes(numbers: int, bits: int, block: int = BLOCK) -> float:
+def quantized_bytes(numbers: int, bits: int) -> float:
     """Return the size of `numbers` in `bits` bits each, with one factor for every block."""
     if bits >= 32:
         return numbers * bits / 8
-    blocks = -(-numbers // block)
-    return (numbers * bits + blocks * SCALE_BITS) / 8
+    blocks = -(-numbers // QUANTIZED_BLOCK)
+    return (numbers * bits + blocks * FACTOR_BITS) / 8
 
 
-def flat_ring(numbers: int, nodes: int, processes: int, bits: int = 32) -> float:
-    """Return what a ring over all `processes` sends through one card.
+def low_rank_numbers(rows: int, columns: int, rank: int, least: int = 2) -> int:
+    """Return how many numbers a low-rank exchange sends of a matrix.
 
-    With the processes of a machine side by side in the ring, one of them has its next
-    neighbour on another machine, and everything goes round twice, less one piece.
+    It sends the two factors of `rank` if they have `least` times fewer numbers than the matrix,
+    and otherwise the matrix.
     """
-    return ring_bytes(numbers, processes, bits // 8) if nodes > 1 else 0.0
+    factors = (rows + columns) * min(rows, columns, rank)
+    return factors if least * factors < rows * columns else rows * columns
 
 
-def hierarchical(numbers: int, nodes: int, bits: int = 32) -> float:
-    """Return what goes through one card if each machine first sums within itself."""
-    return ring_bytes(numbers, nodes, bits // 8)
+def gathered(payload: float, senders: int) -> float:
+    """Return what goes through one card if every sender hands its bytes to all others.
 
-
-def narrowed(rows: int, columns: int, rank: int, least: int = 2) -> int:
-    """Return the numbers that PowerSGD sends of a matrix, as a product of `rank`.
-
-    The two factors are sent if that makes `least` times fewer, and otherwise the matrix.
+    This is how quantized numbers travel: they cannot be added on the way. For two machines
+    that costs no more than a ring; for four, each card carries three times its own message.
     """
-    narrow = (rows + columns) * min(rows, columns, rank)
-    return narrow if least * narrow < rows * columns else rows * columns
+    return (senders - 1) * payload
 
 
-def gathered(payload: float, parties: int) -> float:
-    """Return what goes through one card if every machine hands its bytes to all others.
+def agreement_bytes(numbers: int, machines: int, *, averages: bool = False) -> float:
+    """Return what goes through one card until machines that went apart have the same weights.
 
-    This is how packed numbers travel: they cannot be added on the way. For two machines it
-    costs no more than a ring, for four three times as much as each has to say.
+    They send weights and both moments of the optimizer in 16 bits each; many machines send the
+    weights in 32. Moving `averages`, if there are any, take 32.
     """
-    return (parties - 1) * payload
-
-
-def meeting_bytes(numbers: int, nodes: int, *, averages: bool = False) -> float:
-    """Return what goes through one card until machines that went apart have the same.
-
-    Weights and both moments of the optimizer in 16 bits each; of many machines, weights in 32.
-    Moving `averages`, if there are any, in 32.
-    """
-    packed = gathered(packed_bytes(numbers, 16), nodes)
-    weights = min(packed, hierarchical(numbers, nodes))
-    return weights + (2 + averages * 2) * hierarchical(numbers, nodes, 16)
+    quantized = gathered(quantized_bytes(numbers, 16), machines)
+    weights = min(quantized, ring_bytes(numbers, machines))
+    return weights + (2 + averages * 2) * ring_bytes(numbers, machines, 2)

@@ -9,8 +9,9 @@ from unisono.cost_model.notes import notes_of, notes_of_run
 from unisono.cost_model.probe_results import ProbeResults
 from unisono.cost_model.probe_rounds import Round, best_bucket, middle_of, rounds_of, step_in
 from unisono.cost_model.run_cost import why_not
-from unisono.cost_model.scenarios import AUTO, Scenario, each_alone, middle_link, scenarios_on
+from unisono.cost_model.scenarios import Scenario, each_alone, middle_link, scenarios_on
 from unisono.cost_model.step import ComputeTimes
+from unisono.cost_model.strategies import AUTO
 
 WORTH_A_NOTE = 0.03
 

@@ -5,15 +5,7 @@ from dataclasses import dataclass
 
 from unisono.cost_model.exchange import BYTES_PER_FLOAT32
 from unisono.cost_model.probe_results import ProbeResults, Process
-
-# Numbers that each strategy keeps for every weight besides weight, gradient and optimizer.
-KEPT_NUMBERS = {
-    "all_reduce": 2,  # the message, and its sum
-    "ddp": 1,  # the buckets
-    "compressed": 3,  # the buckets, what is left over, what an unsettled update leaves
-    "powersgd": 3,  # as above
-    "diloco": 3,  # the buckets, the weights all have in common, what is left over
-}
+from unisono.cost_model.strategies import STRATEGIES
 
 
 @dataclass(frozen=True)
@@ -34,11 +26,13 @@ def exchange_memory(
 ) -> int:
     """Return the bytes that each of several processes keeps for the exchange with the others.
 
-    `strategy` is what `sync.strategy` calls it; `momentum` is that of diloco's outer optimizer.
+    `strategy` is what `sync.strategy` calls it; `momentum` says whether the outer optimizer of
+    local updates has one.
     """
     if processes == 1:
         return 0
-    numbers = KEPT_NUMBERS[strategy] + (momentum and strategy == "diloco")
+    facts = STRATEGIES[strategy]
+    numbers = facts.kept_numbers + (momentum and facts.keeps_momentum)
     return numbers * BYTES_PER_FLOAT32 * parameters
 
 

@@ -8,25 +8,25 @@ from statistics import median
 from unisono.cost_model.memory import memory_of
 from unisono.cost_model.probe_results import ProbeResults, computing_of
 from unisono.cost_model.scenarios import Scenario
+from unisono.cost_model.strategies import DEFAULT_STRATEGY, facts_of
 from unisono.units import duration
 
 MUCH = 0.05  # of the run
-EXACT = ("ddp", "all_reduce", "auto")
 
 
 def notes_of_run(measured: ProbeResults, way: Scenario) -> list[str]:
     """Return what in the course of the run is not like its usual update, or not foretold."""
     job, course, notes = measured.job, way.course, []
-    if measured.machines == 1 and len(measured.processes) > 1 and job.strategy not in EXACT:
+    if measured.machines == 1 and len(measured.processes) > 1 and _is_inexact(job.strategy):
         notes.append(
             f'on one machine there is no network to spare: "{job.strategy}" was not judged, '
-            "the line is that of ddp"
+            f"the line is that of {DEFAULT_STRATEGY}"
         )
     if course.together:
         count = f"{job.warmup_steps:,} updates at the beginning"
-        closing = job.closing_steps if way.exchange.behind else 0
+        closing = job.closing_steps if way.exchange.local else 0
         count += f" and {closing:,} at the end" if closing else ""
-        how = "exchanged exactly" if way.exchange.narrow else "made together"
+        how = "exchanged exactly" if way.exchange.low_rank else "made together"
         share = course.together * course.together_seconds / course.seconds
         notes.append(
             f"{count} are {how} and take {duration(course.together_seconds)} each, "
@@ -41,6 +41,11 @@ def notes_of_run(measured: ProbeResults, way: Scenario) -> list[str]:
             "`checkpoint.every_steps`"
         )
     return notes
+
+
+def _is_inexact(strategy: str) -> bool:
+    facts = facts_of(strategy)
+    return facts is not None and not facts.exact
 
 
 FADED = 0.8  # a stream whose rate ends below this share of its beginning has used up credit

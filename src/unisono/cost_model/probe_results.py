@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from unisono.cost_model.exchange import machines_of
+from unisono.cost_model.strategies import DEFAULT_STRATEGY
 
 
 class Update(msgspec.Struct, frozen=True):
@@ -47,13 +48,13 @@ class Packing(msgspec.Struct, frozen=True):
 class Gradient(msgspec.Struct, frozen=True):
     """One weight's gradient: its bytes, and after what share of the backward pass it is final.
 
-    They are listed in the order in which they become so. That of the `words` is of the matrix
-    with which they are both read and scored.
+    They are listed in the order in which they become so. That of the `embedding` is of the
+    tied matrix: it both embeds words and scores them.
     """
 
     bytes: int
     ready: float
-    words: bool = False
+    embedding: bool = msgspec.field(default=False, name="words")
 
 
 class OneWay(msgspec.Struct, frozen=True):
@@ -89,8 +90,8 @@ class TrainingJob(msgspec.Struct, frozen=True):
     pass during which gradients become final: that of the last micro-batch. `bucket_mb` is 0
     if it is not set. Where machines go apart, they do so after `warmup_steps` and until
     `closing_steps` before the end. `averages` says whether weights have moving averages.
-    `narrow_numbers` are those that PowerSGD sends of a gradient; `outer_momentum` says whether
-    DiLoCo's outer optimizer keeps one.
+    `low_rank_numbers` are those that PowerSGD sends of a gradient; `outer_momentum` says
+    whether DiLoCo's outer optimizer keeps one.
     """
 
     parameters: int
@@ -101,13 +102,13 @@ class TrainingJob(msgspec.Struct, frozen=True):
     checkpoint_every: int = 0
     tail: float = 1.0
     bucket_mb: float = 0.0
-    strategy: str = "ddp"
+    strategy: str = DEFAULT_STRATEGY
     bits: int = 32
     local_steps: int = 1
     warmup_steps: int = 0
     closing_steps: int = 0
     averages: bool = False
-    narrow_numbers: int = 0
+    low_rank_numbers: int = msgspec.field(default=0, name="narrow_numbers")
     outer_momentum: bool = False
     gradients: tuple[Gradient, ...] = ()
 

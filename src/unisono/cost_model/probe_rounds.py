@@ -138,10 +138,10 @@ def shares_on(measured: ProbeResults, on: Sequence[int] = ()) -> float:
 def _packing(measured: ProbeResults, exchange: Exchange, cluster: Cluster) -> float:
     """Return the seconds an update takes of the processor to make its exchange smaller."""
     packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
-    each = packing.pack + cluster.parties * packing.unpack if packing else 0.0
-    each += measured.outer_seconds if exchange.behind else 0.0
+    each = packing.pack + cluster.senders * packing.unpack if packing else 0.0
+    each += measured.outer_seconds if exchange.local else 0.0
     whole = each * measured.job.parameters
-    whole += measured.narrowing_seconds if exchange.narrow else 0.0
+    whole += measured.narrowing_seconds if exchange.low_rank else 0.0
     return whole / exchange.every
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, Link, meeting_bytes
+from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, Link, agreement_bytes
 from unisono.cost_model.probe_results import ProbeResults, TrainingJob
 from unisono.cost_model.probe_rounds import shares_on
 from unisono.cost_model.step import StepCost
@@ -46,9 +46,9 @@ def run_cost_of(
     job = measured.job
     together = min(job.updates, _made_together(job, exchange)) if opening else 0
     first = opening or step
-    meetings = _meetings(job) if exchange.behind else 0
+    meetings = _meetings(job) if exchange.local else 0
     machines = len(on) or measured.machines
-    each = link.seconds(meeting_bytes(job.parameters, machines, averages=job.averages))
+    each = link.seconds(agreement_bytes(job.parameters, machines, averages=job.averages))
     exposed = (job.updates - together) * step.exposed + together * first.exposed
     waiting = exposed + meetings * each + _saving(measured, exchange, link, on)
     computing = (job.updates - together) * step.computing + together * first.computing
@@ -66,7 +66,7 @@ def run_cost_of(
 
 
 def _made_together(job: TrainingJob, exchange: Exchange) -> int:
-    return job.warmup_steps + (job.closing_steps if exchange.behind else 0)
+    return job.warmup_steps + (job.closing_steps if exchange.local else 0)
 
 
 def _meetings(job: TrainingJob) -> int:
@@ -96,7 +96,7 @@ def _saving(measured: ProbeResults, exchange: Exchange, link: Link, on: Sequence
     if exchange.exact or len(members) == 1:
         return 0.0
     count = job.checkpoints
-    if exchange.behind:
+    if exchange.local:
         last = max(job.warmup_steps, job.updates - job.closing_steps)
         apart = _multiples(job.checkpoint_every, job.warmup_steps, last)
         apart += last == job.updates and job.updates % max(1, job.checkpoint_every) > 0

@@ -12,13 +12,12 @@ from unisono.cost_model.cluster import (
     MOST_LOCAL_STEPS,
     Cluster,
     choices,
+    configured_exchange,
     exact_exchange,
-    local_exchange,
-    narrow_exchange,
-    packed_exchange,
+    exchange_by,
 )
 from unisono.cost_model.exchange import Exchange, Link
-from unisono.cost_model.probe_results import ProbeResults, TrainingJob
+from unisono.cost_model.probe_results import ProbeResults
 from unisono.cost_model.probe_rounds import (
     FREE_TOLL,
     Round,
@@ -38,8 +37,8 @@ from unisono.cost_model.run_cost import (
     why_not,
 )
 from unisono.cost_model.step import USUAL_BUCKET_MB, ComputeTimes, StepCost
+from unisono.cost_model.strategies import AUTO, STRATEGIES, is_local
 
-AUTO = "auto"  # as `sync.strategy` calls it
 # What the physics leaves out, as a share of a step, besides what the rounds differ by: with it
 # 21 of the 24 cases of benchmarks/check.py are within the interval.
 LEFT_OUT = 0.08
@@ -137,12 +136,12 @@ def _opening(
     on: Sequence[int],
 ) -> StepCost | None:
     """Return an update of those before machines go apart, or gradients become narrow."""
-    if not (exchange.behind or exchange.narrow):
+    if not STRATEGIES[exchange.strategy].warm_up:
         return None
-    size, cluster = measured.job.parameters, cluster_of(measured, rounds[0].link, on)
-    first = exact_exchange(size, cluster)
-    if exchange.behind:
-        first = replace(packed_exchange(size, cluster, exchange.bits), late_words=False)
+    first = replace(exchange, every=1, local=False)
+    if not exchange.local:
+        cluster = cluster_of(measured, rounds[0].link, on)
+        first = exact_exchange(measured.job.parameters, cluster)
     return _middle([step_in(measured, one, first, bucket_mb, on) for one in rounds])
 
 
@@ -167,8 +166,6 @@ def _interval(values: Sequence[float]) -> Interval:
     return Interval(max(0.0, middle - half), middle, middle + half)
 
 
-# As `sync.strategy` calls them:
-NOT_OVERLAPPED, RARE, NARROW = "all_reduce", "diloco", "powersgd"
 WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
 
 
@@ -211,10 +208,17 @@ def scenarios_on(
         for exchange in _exchanges(measured, cluster, quickest)
     ]
     losses = _Losses(rounds, sorted(works, key=lambda work: work.seconds)[len(works) // 2])
-    ways[-1] = _rarer(measured, rounds, losses, ways, alone, price, on)
-    usual = [way for way in ways if not way.exchange.narrow or measured.job.strategy == NARROW]
+    if not is_local(measured.job.strategy):  # nobody asked for a number of local steps
+        ways = [
+            _rarer(measured, rounds, losses, ways, way, alone, price, on)
+            if way.exchange.local
+            else way
+            for way in ways
+        ]
+    asked = configured_exchange(measured.job, cluster)
+    usual = [way for way in ways if way.exchange == asked or _may_advise(way.exchange)]
     best = losses.least_drastic(usual)
-    chosen = next((way for way in ways if _is_configured(way, measured.job)), ways[0])
+    chosen = next((way for way in ways if way.exchange == asked), ways[0])
     return Scenarios(tuple(ways), best if measured.job.strategy == AUTO else chosen, best)
 
 
@@ -224,26 +228,20 @@ def middle_link(rounds: Sequence[Round]) -> Link:
 
 
 def _exchanges(measured: ProbeResults, cluster: Cluster, work: ComputeTimes) -> list[Exchange]:
+    """Return the exchanges to compare, the configured one among them."""
     job = measured.job
-    exact, *others = choices(job.parameters, cluster, work)
-    if job.strategy == NOT_OVERLAPPED:
-        exact = replace(exact, name=NOT_OVERLAPPED, overlaps=False)
-    if cluster.nodes > 1:
-        others.insert(-1, narrow_exchange(job.narrow_numbers, cluster))
-    if job.strategy == RARE and cluster.nodes > 1:
-        asked = local_exchange(job.parameters, cluster, job.local_steps, job.bits)
-        others += [asked] if asked not in others else []
-    return [exact, *others]
+    exact, *others = choices(job.parameters, cluster, work, job.low_rank_numbers)
+    asked = configured_exchange(job, cluster)
+    if asked is None or asked in (exact, *others):
+        return [exact, *others]
+    if asked.exact:
+        return [asked, *others]
+    return [exact, *others, asked] if cluster.nodes > 1 else [exact]
 
 
-def _is_configured(way: Scenario, job: TrainingJob) -> bool:
-    exchange = way.exchange
-    if exchange.strategy == "compressed":
-        return job.strategy == "compressed" and exchange.bits == job.bits
-    if exchange.behind:
-        wanted = job.local_steps, job.bits
-        return job.strategy == RARE and wanted == (exchange.every, exchange.bits)
-    return exchange.strategy == job.strategy
+def _may_advise(exchange: Exchange) -> bool:
+    facts = STRATEGIES[exchange.strategy]
+    return facts.automatic or facts.exact
 
 
 @dataclass(frozen=True)
@@ -267,7 +265,7 @@ class _Losses:
     def least_drastic(self, ways: Sequence[Scenario]) -> Scenario:
         """Return the one to take."""
         options = [
-            Option(way.update_seconds, lost, way.exchange.behind)
+            Option(way.update_seconds, lost, way.exchange.local)
             for way, lost in zip(ways, self.of(ways), strict=True)
         ]
         return ways[least_drastic(options)]
@@ -278,23 +276,20 @@ def _rarer(
     rounds: Sequence[Round],
     losses: _Losses,
     ways: Sequence[Scenario],
+    way: Scenario,
     alone: Scenario,
     price: float,
     on: Sequence[int],
 ) -> Scenario:
-    """Return the rarest of the ways, rarer still until packing costs little, if that helps.
-
-    Not if it is what somebody asked for.
-    """
-    way, job = ways[-1], measured.job
-    if job.strategy == RARE or not way.exchange.behind:
-        return way
+    """Return a `way` with local steps, with more of them until quantizing costs little."""
+    job = measured.job
+    facts = STRATEGIES[way.exchange.strategy]
     cluster = cluster_of(measured, middle_link(rounds), on)
     while losses.of([*ways, way])[-1] >= HIDDEN:
         every, bits = 2 * way.exchange.every, way.exchange.bits
         if every > MOST_LOCAL_STEPS:
             break
-        twice = local_exchange(job.parameters, cluster, every, bits)
+        twice = exchange_by(facts, job.parameters, cluster, bits=bits, every=every)
         rarer = scenario_of(measured, rounds, twice, price, alone, on)
         if rarer.step.seconds > (1 - WORTH_A_STEP) * way.step.seconds:
             break

@@ -41,8 +41,8 @@ def filled(
 ) -> tuple[list[int], list[float]]:
     """Return size of each bucket and when it is full, from when each gradient was seen ready.
 
-    A gradient is never cut: a large one that comes last, as that of the words does, is what
-    a step waits for, however small the buckets.
+    A gradient is never cut: a large one that comes last, as the embedding's does, is what a
+    step waits for, however small the buckets.
     """
     limit = max(1, int(bucket_mb * MEGABYTE))
     sizes: list[int] = []
@@ -57,15 +57,15 @@ def filled(
     return sizes, times
 
 
-def words_first(gradients: Sequence[Gradient]) -> list[Gradient]:
-    """Return the gradients if that of the words is sent as far as it is ready at the start.
+def embedding_first(gradients: Sequence[Gradient]) -> list[Gradient]:
+    """Return the gradients if the embedding's is sent as far as it is ready at the start.
 
-    Where the backward pass begins, that is about when the first of the others is ready.
+    That is about when the first of the others is ready.
     """
-    others = [one for one in gradients if not one.words]
+    others = [one for one in gradients if not one.embedding]
     first = min((one.ready for one in others), default=0.0)
-    words = [Gradient(one.bytes, first, words=True) for one in gradients if one.words]
-    return [*words, *others]
+    early = [Gradient(one.bytes, first, embedding=True) for one in gradients if one.embedding]
+    return [*early, *others]
 
 
 def arrivals(
@@ -155,7 +155,7 @@ def step_of(
         ready = arrivals(ready, parts, inside.link, inside.hops)
         waits, wire = max(0.0, ready[-1] - window), sum(map(inside.seconds, parts))
     alone = link.seconds(exchange.card_bytes, hops)
-    if exchange.behind:
+    if exchange.local:
         late = max(0.0, alone - exchange.every * (work.seconds + waits))
         exposed, wire = waits + late / exchange.every, wire + alone / exchange.every
     elif exchange.overlaps and exchange.every == 1:
@@ -177,7 +177,7 @@ def _buckets(
     """Return the size of each bucket, and when it is full."""
     window = work.backward * work.tail
     if gradients:
-        order = words_first(gradients) if exchange.late_words else gradients
+        order = embedding_first(gradients) if exchange.delays_embedding else gradients
         return filled(order, bucket_mb, window)
     sizes = buckets_of(gradient_bytes, bucket_mb)
     return sizes, ready_times(sizes, window)

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from msgspec.structs import replace as changed
 
+from unisono.cost_model.strategies import AUTO, is_exact
 from unisono.diagnose.answers.duration import seconds_left, updates_planned
 from unisono.diagnose.bottleneck import find_bottleneck
 from unisono.diagnose.case import Case, open_case
@@ -87,8 +88,10 @@ def _way_out(case: Case, cause: str) -> str:
         return WAYS_OUT[cause]
     if len(case.run.hosts) == 1:
         return "Fewer processes with more threads each exchange less."
-    if case.run.last_starts[0].strategy in ("ddp", "all_reduce"):
-        return 'Try `sync.strategy = "auto"`, or larger updates (`batching.tokens_per_update`).'
+    if is_exact(case.run.last_starts[0].strategy):
+        return (
+            f'Try `sync.strategy = "{AUTO}"`, or larger updates (`batching.tokens_per_update`).'
+        )
     return "Make updates larger (`batching.tokens_per_update`), or send less of each gradient."
 
 

@@ -11,6 +11,8 @@ from contextlib import suppress
 
 import msgspec
 
+from unisono.cost_model.strategies import is_local
+
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """Something that happened, and when."""
@@ -181,8 +183,8 @@ class Chose(Event, frozen=True, kw_only=True, tag="chose"):
         bits = f" in {self.bits} bits" if self.bits < 32 else ""
         buckets = f", {self.bucket_mb:g} MB at a time" if self.bucket_mb else ""
         what = f"gradients are exchanged by {self.strategy}{bits}{buckets}"
-        if self.strategy == "diloco":
-            what = f"weights are agreed on by diloco{bits}, {how_often(self.every)}"
+        if is_local(self.strategy):
+            what = f"weights are agreed on by {self.strategy}{bits}, {how_often(self.every)}"
         return f"{what}: {self.reason}"
 
 

@@ -18,6 +18,7 @@ from unisono.comm.strategies.ddp import Ddp
 from unisono.config.settings import Settings
 from unisono.corpus.manifest import CorpusManifest
 from unisono.corpus.reader import Corpus, Split
+from unisono.cost_model.strategies import is_local
 from unisono.models.transformer import TransformerModel, build_model
 from unisono.optim.build import build_optimizer
 from unisono.optim.settings import Sgd
@@ -105,7 +106,7 @@ def strategy_for(settings: Settings, comm: Comm) -> Strategy:
     if comm.world.size == 1 and settings.train.compile:
         # Compiled layers are for one thread: torch keeps one record of what it has compiled.
         return AllReduce()
-    if comm.world.size == 1 and settings.sync.strategy == "diloco":
+    if comm.world.size == 1 and is_local(settings.sync.strategy):
         return Ddp()  # the others are lost: there is nobody to go apart from
     adaptive = not isinstance(settings.optimizer, Sgd)
     return strategy_of(settings.sync, settings.train.max_steps, adaptive=adaptive)

@@ -17,8 +17,8 @@ from unisono.comm.strategies.build import idle_strategy
 from unisono.comm.waiting import Notify, no_notice
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
-from unisono.cost_model.scenarios import AUTO
 from unisono.cost_model.step import USUAL_BUCKET_MB
+from unisono.cost_model.strategies import AUTO, STRATEGIES
 from unisono.errors import ConfigError
 from unisono.models.transformer import TransformerModel
 from unisono.records.environment import describe_environment
@@ -156,6 +156,7 @@ def _finish(session: Session, model: TransformerModel, corpus: Corpus) -> Iterat
 
 def _started(session: Session, found: RestoredCheckpoint, model: TransformerModel) -> Started:
     world, sync = session.parts.comm.world, session.settings.sync
+    facts = STRATEGIES[sync.strategy]
     return Started(
         time=time.time(),
         step=found.progress.step,
@@ -173,8 +174,8 @@ def _started(session: Session, found: RestoredCheckpoint, model: TransformerMode
         seconds=found.progress.seconds,
         interface=world.interface,
         address=world.address,
-        bits=sync.bits if sync.strategy in ("compressed", "diloco") else 32,
-        every=sync.local_steps if sync.strategy == "diloco" else 1,
+        bits=facts.bits(sync.bits),
+        every=facts.every(sync.local_steps),
         bucket_mb=sync.bucket_mb or USUAL_BUCKET_MB,
     )
 

@@ -21,6 +21,7 @@ from unisono.config.load import to_toml
 from unisono.config.sanity import check_warm_up
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
+from unisono.cost_model.strategies import warm_up_of
 from unisono.records.layout import RunDirectory
 from unisono.train.build import compiling_of, precision_of, respelling_of, stream_of
 from unisono.train.compiling import check_compiler
@@ -48,9 +49,6 @@ def _spelt_out(settings: Settings) -> Iterator[tuple[str, str]]:
             yield name, repr(value)
 
 
-BEGIN_LATE = ("powersgd", "diloco")  # after their warm-up: how long a run is must be known
-
-
 def check_possible(comm: Comm, settings: Settings, corpus: Corpus) -> None:
     """Raise an error on all processes if one of them cannot do what the settings ask for."""
     continued = bool(settings.run) and RunDirectory(Path(settings.run)).config.is_file()
@@ -60,7 +58,8 @@ def check_possible(comm: Comm, settings: Settings, corpus: Corpus) -> None:
     all_or_none(comm, lambda: check_precision(precision_of(settings, comm)))
     all_or_none(comm, lambda: check_compiler(compiling_of(settings), comm.world.device))
     all_or_none(comm, lambda: respelling_of(settings, corpus))
-    if settings.train.max_epochs and settings.sync.strategy in BEGIN_LATE:
+    # A warm-up must be shorter than the run: how long that is must be known.
+    if settings.train.max_epochs and warm_up_of(settings.sync.strategy):
         all_or_none(comm, lambda: _check_epochs(settings, stream_of(settings, corpus, comm)))
 
 

@@ -55,11 +55,12 @@ def _table(job: SimulatedJob, found: Sequence[Outlook]) -> list[str]:
         for outlook in found
         for line in outlook.lines
     ]
-    apart = [line.course for one in found for line in one.lines if line.course.meetings]
+    apart = [line for one in found for line in one.lines if line.course.meetings]
     if apart:
         lines.append(
-            "waiting, hours and speed are those of the whole run: with diloco machines come "
-            f"together {apart[0].meetings} times"
+            f"waiting, hours and speed are those of the whole run: with "
+            f"{apart[0].exchange.strategy} machines come together "
+            f"{apart[0].course.meetings} times"
         )
     return lines
 
@@ -89,7 +90,8 @@ def _warnings(found: Sequence[Outlook]) -> list[str]:
     for outlook in found:
         if outlook.exact.warning:
             size = amount_of_bytes(outlook.exact.exchange.card_bytes)
-            lines += ["", f"stop: with ddp ({size} an update), {outlook.exact.warning}"]
+            name, why = outlook.exact.exchange.name, outlook.exact.warning
+            lines += ["", f"stop: with {name} ({size} an update), {why}"]
     return lines
 
 
@@ -119,5 +121,5 @@ def _changes(outlook: Outlook, other: Outlook) -> list[str]:
         changes.append(f"{would} instead of {machines}")
     if bool(outlook.exact.warning) != bool(other.exact.warning):
         no = "" if other.exact.warning else "no "
-        changes.append(f"{no}stop for ddp on {machines}")
+        changes.append(f"{no}stop for {outlook.exact.exchange.name} on {machines}")
     return changes

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from unisono.comm.protocol import Comm
-from unisono.comm.strategies.quantize import BLOCK, Bits, add_dequantized, quantize
+from unisono.comm.strategies.quantize import Bits, add_dequantized, quantize
+from unisono.cost_model.exchange import QUANTIZED_BLOCK
 from unisono.cost_model.probe_results import Packing
 
-PROBE_NUMBERS = 4096 * BLOCK * 4  # more than the caches hold, as for a real model
+PROBE_NUMBERS = 4096 * QUANTIZED_BLOCK * 4  # more than the caches hold, as for a real model
 REPEATS = 5
 REPEAT_SECONDS = 0.5  # a measurement that takes longer is not repeated
 WIDTHS: tuple[Bits, ...] = (16, 8, 4)

@@ -6,12 +6,13 @@ checked by eye, and the other strategies are tested against it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState
+from unisono.comm.settings import Sync
 from unisono.comm.strategies.packed_gather import wait_for_device
 from unisono.comm.strategies.strategy_state import NoState
 from unisono.stopwatch import Stopwatch
@@ -21,7 +22,9 @@ from unisono.stopwatch import Stopwatch
 class AllReduce:
     """Sum gradients after the last micro-batch, all parameters in one message."""
 
-    exact: ClassVar[bool] = True
+    @classmethod
+    def from_settings(cls, sync: Sync, max_steps: int, *, adaptive: bool) -> Self:
+        return cls()
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         return SummedReplica(model, comm)

@@ -1,22 +1,18 @@
-"""The strategies by name."""
+"""From the settings to the strategy that they name."""
+
+import importlib
+from typing import Any
 
 from unisono.comm.protocol import Strategy
 from unisono.comm.settings import Sync
-from unisono.comm.strategies.all_reduce import AllReduce
-from unisono.comm.strategies.compressed import Compressed
-from unisono.comm.strategies.ddp import Ddp
-from unisono.comm.strategies.diloco import Diloco, check_company
-from unisono.comm.strategies.powersgd import PowerSgd
-from unisono.cost_model.step import USUAL_BUCKET_MB
-from unisono.units import seconds_of
+from unisono.cost_model.strategies import DEFAULT_STRATEGY, STRATEGIES
+from unisono.errors import ConfigError
 
-STRATEGIES: dict[str, type[Strategy]] = {
-    "ddp": Ddp,
-    "all_reduce": AllReduce,
-    "compressed": Compressed,
-    "powersgd": PowerSgd,
-    "diloco": Diloco,
-}
+
+def implementation_of(name: str) -> Any:
+    """Return the class of the strategy that the table has under this name."""
+    module, _, kind = STRATEGIES[name].implementation.partition(":")
+    return getattr(importlib.import_module(module), kind)
 
 
 def strategy_of(sync: Sync, max_steps: int = 0, *, adaptive: bool = True) -> Strategy:
@@ -24,34 +20,22 @@ def strategy_of(sync: Sync, max_steps: int = 0, *, adaptive: bool = True) -> Str
 
     An optimizer is `adaptive` if it divides gradients by how much they vary.
     """
-    bucket_mb, timeout = sync.bucket_mb or USUAL_BUCKET_MB, seconds_of(sync.timeout)
-    made: dict[str, Strategy] = {
-        "ddp": Ddp(bucket_mb),
-        "all_reduce": AllReduce(),
-        "compressed": Compressed(sync.bits, bucket_mb, timeout),
-        "powersgd": PowerSgd(sync.low_rank, sync.warmup_steps, bucket_mb),
-        "diloco": Diloco(
-            local_steps=sync.local_steps,
-            warmup_steps=sync.warmup_steps,
-            last_local_step=max(0, max_steps - sync.closing_steps),
-            local_rate=sync.local_rate if adaptive else sync.local_rate or 1.0,
-            outer_rate=sync.outer_rate,
-            outer_momentum=sync.outer_momentum,
-            bits=sync.bits,
-            bucket_mb=bucket_mb,
-            timeout_seconds=timeout,
-        ),
-    }
-    return made[sync.strategy]
+    kind = implementation_of(sync.strategy)
+    made: Strategy = kind.from_settings(sync, max_steps, adaptive=adaptive)
+    return made
 
 
 def check_strategy(sync: Sync, size: int, *, continued: bool = False) -> None:
     """Raise a ConfigError if the strategy cannot work with `size` processes.
 
-    A run that is continued goes on with one, whatever it was started for.
+    A continued run may go on with one process, whatever it was started with.
     """
-    if sync.strategy == "diloco" and not continued:
-        check_company(size)
+    if size == 1 and not continued and STRATEGIES[sync.strategy].local:
+        raise ConfigError(
+            f"{sync.strategy} with one process is a no-op: there is nobody to agree with",
+            where="sync.strategy",
+            fix=f'set `strategy = "{DEFAULT_STRATEGY}"`, or start more processes',
+        )
 
 
 def idle_strategy(sync: Sync, size: int, local_size: int = 1) -> str:
@@ -66,6 +50,6 @@ def idle_strategy(sync: Sync, size: int, local_size: int = 1) -> str:
     if local_size == size:
         return (
             f'all processes are on one machine: strategy "{sync.strategy}" has no network to '
-            'spare; "ddp" is exact'
+            f'spare; "{DEFAULT_STRATEGY}" is exact'
         )
     return ""

@@ -9,13 +9,14 @@ their exact sum, of which one packs, sends and keeps what was dropped.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 
 from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState, StrategyTensors
+from unisono.comm.settings import Sync
 from unisono.comm.strategies.ddp import DdpReplica
 from unisono.comm.strategies.delayed_embedding_grad import (
     DelayedEmbeddingGrad,
@@ -27,7 +28,9 @@ from unisono.comm.strategies.residuals import Residuals
 from unisono.comm.strategies.strategy_state import SameWeights
 from unisono.comm.strategies.subgroups import Subgroups, make_subgroups
 from unisono.comm.strategies.threaded_replica import replica_alone
+from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.stopwatch import Stopwatch
+from unisono.units import seconds_of
 
 LEFT_OVER = "/gradient_left_over"
 
@@ -36,11 +39,13 @@ LEFT_OVER = "/gradient_left_over"
 class Compressed:
     """Send every gradient in `bits` bits a number, overlapped with the backward pass."""
 
-    exact: ClassVar[bool] = False
-
     bits: Bits = 8
-    bucket_mb: float = 25.0
+    bucket_mb: float = USUAL_BUCKET_MB
     timeout_seconds: float = 300.0
+
+    @classmethod
+    def from_settings(cls, sync: Sync, max_steps: int, *, adaptive: bool) -> Self:
+        return cls(sync.bits, sync.bucket_mb or USUAL_BUCKET_MB, seconds_of(sync.timeout))
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         if comm.world.size == 1:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import torch
 import torch.distributed as dist
@@ -14,8 +14,10 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState
+from unisono.comm.settings import Sync
 from unisono.comm.strategies.strategy_state import NoState
 from unisono.comm.strategies.threaded_replica import replica_alone
+from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.stopwatch import Stopwatch
 
 Send = Callable[[GradBucket], torch.futures.Future[Tensor]]
@@ -25,9 +27,11 @@ Send = Callable[[GradBucket], torch.futures.Future[Tensor]]
 class Ddp:
     """Overlap the gradient exchange with the backward pass."""
 
-    exact: ClassVar[bool] = True
+    bucket_mb: float = USUAL_BUCKET_MB
 
-    bucket_mb: float = 25.0
+    @classmethod
+    def from_settings(cls, sync: Sync, max_steps: int, *, adaptive: bool) -> Self:
+        return cls(sync.bucket_mb or USUAL_BUCKET_MB)
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         if comm.world.size == 1:

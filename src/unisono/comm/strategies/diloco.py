@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -21,14 +21,16 @@ from torch._C._distributed_c10d import GradBucket
 from unisono.comm.collectives import take_means
 from unisono.comm.group import Solo
 from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState, StrategyTensors, World
+from unisono.comm.settings import Sync
 from unisono.comm.strategies.all_reduce import SummedReplica
 from unisono.comm.strategies.compressed import PackedSum, trained_weights
 from unisono.comm.strategies.ddp import DdpReplica, already, sum_bucket
 from unisono.comm.strategies.diloco_outer import OuterOptimizer, check_finite
 from unisono.comm.strategies.quantize import Bits
 from unisono.comm.strategies.subgroups import make_subgroups
-from unisono.errors import ConfigError
+from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.stopwatch import Stopwatch
+from unisono.units import seconds_of
 
 MOMENTUM = "/outer_momentum"
 
@@ -43,8 +45,6 @@ class Diloco:
     while a fragment is on its way.
     """
 
-    exact: ClassVar[bool] = False
-
     local_steps: int = 8
     fragments: int = 64
     warmup_steps: int = 1000
@@ -53,12 +53,25 @@ class Diloco:
     outer_rate: float = 1.0
     outer_momentum: float = 0.0
     bits: Bits = 8
-    bucket_mb: float = 25.0
+    bucket_mb: float = USUAL_BUCKET_MB
     timeout_seconds: float = 300.0
     waits: bool = False
 
+    @classmethod
+    def from_settings(cls, sync: Sync, max_steps: int, *, adaptive: bool) -> Self:
+        return cls(
+            local_steps=sync.local_steps,
+            warmup_steps=sync.warmup_steps,
+            last_local_step=max(0, max_steps - sync.closing_steps),
+            local_rate=sync.local_rate if adaptive else sync.local_rate or 1.0,
+            outer_rate=sync.outer_rate,
+            outer_momentum=sync.outer_momentum,
+            bits=sync.bits,
+            bucket_mb=sync.bucket_mb or USUAL_BUCKET_MB,
+            timeout_seconds=seconds_of(sync.timeout),
+        )
+
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
-        check_company(comm.world.size)
         return LocalReplica(model, comm, self)
 
     def is_local(self, step: int) -> bool:
@@ -76,16 +89,6 @@ def usual_rate(machines: int, *, words: bool) -> float:
     has not been tried grows more slowly. Other weights are met by all in every update.
     """
     return min(float(machines), 2 * sqrt(machines)) if words else 1.0
-
-
-def check_company(size: int) -> None:
-    """Raise an error if there is only one process: nobody to agree with."""
-    if size == 1:
-        raise ConfigError(
-            "diloco with one process is a no-op: there is nobody to agree with",
-            where="sync.strategy",
-            fix='set `strategy = "ddp"`, or start more processes',
-        )
 
 
 class LocalReplica:

@@ -6,7 +6,7 @@ each time, so that a skipped update leaves no trace and a checkpoint holds all o
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +17,13 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
 )
 
 from unisono.comm.protocol import Comm, Replica, StrategyTensors
+from unisono.comm.settings import Sync
 from unisono.comm.strategies.compressed import LEFT_OVER, residuals_in
 from unisono.comm.strategies.ddp import DdpReplica, already, sum_bucket
 from unisono.comm.strategies.residuals import Residuals
 from unisono.comm.strategies.strategy_state import SameWeights
 from unisono.comm.strategies.threaded_replica import replica_alone
+from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.stopwatch import Stopwatch
 
 TURNED_ON = 2  # torch's hook does not compress below this number of exchanges
@@ -31,11 +33,13 @@ TURNED_ON = 2  # torch's hook does not compress below this number of exchanges
 class PowerSgd:
     """Send matrices as products of `low_rank`, after `warmup_steps` exact updates."""
 
-    exact: ClassVar[bool] = False
-
     low_rank: int = 4
     warmup_steps: int = 1000
-    bucket_mb: float = 25.0
+    bucket_mb: float = USUAL_BUCKET_MB
+
+    @classmethod
+    def from_settings(cls, sync: Sync, max_steps: int, *, adaptive: bool) -> Self:
+        return cls(sync.low_rank, sync.warmup_steps, sync.bucket_mb or USUAL_BUCKET_MB)
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         if comm.world.size == 1:

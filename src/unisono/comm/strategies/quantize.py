@@ -18,8 +18,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from unisono.cost_model.exchange import QUANTIZED_BLOCK as BLOCK
+
 Bits = Literal[4, 8, 16, 32]
-BLOCK = 64
 FACTOR_BYTES = 2
 BLOCKS_AT_ONCE = 8192  # 2 MB
 LARGEST = {16: 2.0**15, 8: 127.0, 4: 7.0}
@@ -33,7 +34,7 @@ def padded(numbers: int) -> int:
     return -(-numbers // BLOCK) * BLOCK
 
 
-def packed_bytes(numbers: int, bits: Bits) -> int:
+def message_bytes(numbers: int, bits: Bits) -> int:
     """Return the length of the message that `numbers`, rounded up to whole blocks, make."""
     blocks = padded(numbers) // BLOCK
     return blocks * _block_bytes(bits)
@@ -45,7 +46,7 @@ def quantize(values: Tensor, bits: Bits) -> Tensor:
         return values.clone().view(torch.uint8)
     blocks = values.view(-1, BLOCK)
     message = torch.empty(
-        packed_bytes(values.numel(), bits), dtype=torch.uint8, device=values.device
+        message_bytes(values.numel(), bits), dtype=torch.uint8, device=values.device
     )
     factors, body = _parts(message, bits)
     for some in _portions(len(blocks)):

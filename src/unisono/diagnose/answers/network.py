@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from unisono.cost_model.strategies import overlaps
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.expected_bytes import arithmetic, expected_bytes
 from unisono.diagnose.evidence.link_use import LinkUse, link_uses, slowest
@@ -162,10 +163,10 @@ def _evidence(case: Case) -> list[str]:
 
 def _tells_hidden(case: Case) -> bool:
     """Return whether it was recorded: older versions did not ask GPUs, and wrote 0."""
-    overlaps = all(start.strategy != "all_reduce" for start in case.run.last_starts)
+    overlapping = all(overlaps(start.strategy) for start in case.run.last_starts)
     on_cpu = all(start.device == "cpu" for start in case.run.last_starts)
     recorded = on_cpu or any(row.hidden > 0 for row in case.ledger.rows)
-    return bool(case.ledger.rows) and case.size > 1 and overlaps and recorded
+    return bool(case.ledger.rows) and case.size > 1 and overlapping and recorded
 
 
 def _hidden(case: Case) -> float:

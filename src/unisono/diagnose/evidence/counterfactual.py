@@ -9,6 +9,7 @@ from unisono.cost_model.cluster import INSIDE, Cluster, choices, exact_exchange,
 from unisono.cost_model.exchange import Exchange, Link
 from unisono.cost_model.run_cost import Option, least_drastic
 from unisono.cost_model.step import ComputeTimes
+from unisono.cost_model.strategies import DEFAULT_STRATEGY, is_exact
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.expected_bytes import expected_bytes
 from unisono.diagnose.evidence.ledger import parts_of
@@ -77,7 +78,7 @@ def better_exchange(case: Case, alone: Alone) -> Better | None:
     ways = [way for way in choices(case.parameters, cluster, work) if _is_another(case, way)]
     steps = [step_on(cluster, work, way, case.parameters) for way in ways]
     options = [
-        Option(step.seconds, step.waiting, way.behind)
+        Option(step.seconds, step.waiting, way.local)
         for step, way in zip(steps, ways, strict=True)
     ]
     place = least_drastic(options)
@@ -153,5 +154,5 @@ def _link_rate(case: Case) -> float:
 def _is_another(case: Case, way: Exchange) -> bool:
     """Return whether an exchange is not the one in use."""
     start = case.run.last_starts[0]
-    strategy = "ddp" if start.strategy == "all_reduce" else start.strategy
+    strategy = DEFAULT_STRATEGY if is_exact(start.strategy) else start.strategy
     return way.strategy != strategy or way.bits != start.bits

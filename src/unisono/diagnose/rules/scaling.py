@@ -10,6 +10,7 @@ from statistics import fmean
 from unisono.cost_model.exchange import Exchange
 from unisono.cost_model.run_cost import why_not
 from unisono.cost_model.step import USUAL_BUCKET_MB
+from unisono.cost_model.strategies import overlaps
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.counterfactual import (
     Alone,
@@ -68,7 +69,7 @@ class MoreMachines:
 def _settings(way: Exchange) -> str:
     settings = [f'`sync.strategy = "{way.strategy}"`']
     settings += [f"`sync.bits = {way.bits}`"] if way.bits < 32 else []
-    settings += [f"`sync.local_steps = {way.every}`"] if way.behind else []
+    settings += [f"`sync.local_steps = {way.every}`"] if way.local else []
     return listing(settings)
 
 
@@ -152,7 +153,7 @@ def _round_trip(case: Case) -> float:
 
 
 def _buckets(case: Case) -> int:
-    if any(start.strategy == "all_reduce" for start in case.run.last_starts):
+    if any(not overlaps(start.strategy) for start in case.run.last_starts):
         return 1
     told = [start.bucket_mb for start in case.run.last_starts if start.bucket_mb]
     size = max((*told, 0.0)) or case.setting("sync", "bucket_mb", 0.0) or USUAL_BUCKET_MB
