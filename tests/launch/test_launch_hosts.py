@@ -82,7 +82,7 @@ def test_machines_that_are_alike_are_ready_and_a_check_starts_nothing(machines):
     assert done.returncode == 0, done.stderr
     assert "node0 | Unisono " in done.stderr
     assert "node1 | Unisono " in done.stderr
-    assert done.stderr.endswith("all are ready, and meet at 10.88.0.1:29500\n")
+    assert done.stderr.endswith("all are ready; the rendezvous is at 10.88.0.1:29500\n")
     assert not (machines.home / "run").exists()
 
 
@@ -91,7 +91,7 @@ def test_machines_that_are_alike_are_ready_and_a_check_starts_nothing(machines):
     [
         ("node2", "node2 | it has torch 9.9.9, node0 has 2"),
         ("node3", "node3 | the clock of node3 is 20.0 s behind that of node0"),
-        ("node4", "is not the code of node0"),
+        ("node4", "differs from that of node0"),
         ("nosuch", "nosuch | ssh cannot connect: ssh: Could not resolve hostname nosuch"),
     ],
 )
@@ -129,7 +129,10 @@ def test_what_is_missing_on_a_machine_is_named(machines):
     for words, says in (
         (["--python", "/no/python"], "there is no Python at /no/python"),
         (["--directory", "/no/such"], "there is no directory /no/such"),
-        (["--set", "run=/proc/nowhere/run"], "/proc/nowhere/run cannot be written"),
+        (
+            ["--set", "run=/proc/nowhere/run"],
+            "the run directory /proc/nowhere/run:",
+        ),
     ):
         done = launch(machines, "--hosts", "node0,node1", *words)
         assert done.returncode == 2
@@ -161,7 +164,7 @@ def stranger(machines, node):
 def test_a_port_that_is_taken_is_seen_before(machines):
     with stranger(machines, 0):
         shown = refused(machines, "--hosts", "node0,node1", "--port", 29777)
-    assert "node0 | port 29777 cannot be used: [Errno 98]" in shown
+    assert "node0 | cannot use port 29777: [Errno 98]" in shown
 
 
 def test_an_address_that_leads_elsewhere_is_seen_before(machines):

@@ -13,7 +13,7 @@ import click
 from unisono.cli import VERBS
 from unisono.cli.check import check
 from unisono.cli.options import fewest_option, restarts_option
-from unisono.cli.pages.progress import passing_on, show_everywhere
+from unisono.cli.pages.progress import forwarding_signals, show_output
 from unisono.cli.train import train
 from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
@@ -151,7 +151,7 @@ def _attach(machines: Lab, node: int, command: Command) -> int:
     names = ", ".join(name_of(node) for node in range(machines.plan.nodes))
     print(f"on {name_of(node)}; the machines are {names}", file=sys.stderr, flush=True)
     job = machines.attach(node, command.argv, variables=command.variables)
-    with passing_on(job.pass_on):
+    with forwarding_signals(job.pass_on):
         code = job.wait()
     _take_terminal_back()
     return 128 - code if code < 0 else code
@@ -163,7 +163,7 @@ def _everywhere(
     """Run programs on all nodes and show what they say; return the first bad exit code."""
     running = LabFanOut(machines, programs, may_lose=may_lose)
     names = [name_of(node) for node in range(machines.plan.nodes)]
-    show_everywhere(running, names, bare=bare)
+    show_output(running, names, bare=bare)
     return running.exit_code
 
 

@@ -10,18 +10,21 @@ from typing import Any
 
 import click
 
-from unisono.cli.launching.batch import launch_on_kubernetes, launch_on_slurm
-from unisono.cli.launching.hosts import launch_on_hosts
 from unisono.cli.launching.options import mode_of, where_options
+from unisono.cli.launching.targets import (
+    launch_on_hosts,
+    launch_on_kubernetes,
+    launch_on_slurm,
+)
 from unisono.cli.options import config_argument, set_option
-from unisono.cli.pages.progress import passing_on
+from unisono.cli.pages.progress import forwarding_signals
 from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.exit_codes import PREEMPTED
 from unisono.launch.plan import Command, LaunchedTraining, Restarts, plan_local
 from unisono.records.status import was_preempted
 
-ELSEWHERE: dict[str, Callable[..., int]] = {
+TARGETS: dict[str, Callable[..., int]] = {
     "hosts": launch_on_hosts,
     "slurm": launch_on_slurm,
     "kubernetes": launch_on_kubernetes,
@@ -54,7 +57,7 @@ def launch(
 ) -> None:
     """Train as CONFIG says with several processes, under torchrun.
 
-    On this machine, or on others: --hosts reaches them over your own ssh and looks first
+    On this machine, or on others: --hosts reaches them over your own ssh and first checks
     whether all are ready; --slurm submits a job; --kubernetes writes a manifest.
     """
     mode = mode_of(context)
@@ -62,7 +65,7 @@ def launch(
     again = Restarts(restarts, settings.run, fewest)
     training = LaunchedTraining(config, overrides, settings, workers, again)
     if mode:
-        sys.exit(ELSEWHERE[mode](training, dry_run=dry_run, **where))
+        sys.exit(TARGETS[mode](training, dry_run=dry_run, **where))
     command = plan_local(training.arguments, workers, again)
     if dry_run:
         print(command.as_shell())
@@ -76,9 +79,9 @@ def launch(
 
 
 def run_command(command: Command) -> int:
-    """Run `command` to its end and return its exit code; Ctrl-C is for it, not for us."""
-    # In a group of its own: a terminal's Ctrl-C then reaches it once, through us.
+    """Run `command` to its end and return its exit code; forward Ctrl-C to it."""
+    # In a process group of its own: Ctrl-C at a terminal then reaches it once, through us.
     environment = {**os.environ, **command.variables}
     process = subprocess.Popen(command.argv, env=environment, process_group=0)
-    with process, passing_on(process.send_signal):
+    with process, forwarding_signals(process.send_signal):
         return process.wait()

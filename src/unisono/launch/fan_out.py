@@ -1,4 +1,4 @@
-"""One program on each of several machines, heard in one place."""
+"""One program on each of several machines, with all output read in one place."""
 
 import queue
 import signal
@@ -11,12 +11,12 @@ from typing import IO, Protocol
 
 from unisono.exit_codes import ROOT_CAUSES
 
-# How long the other machines may take to notice that one has failed, and then to stop when
-# they are told to: what torchrun gives its workers.
+# How long the other machines may take to notice that one has failed, and then to stop after
+# SIGTERM: as long as torchrun gives its workers.
 GRACE_SECONDS = 30.0
-LOOK_EVERY_SECONDS = 0.2
+OUTPUT_POLL_SECONDS = 0.2
 # A process that the program left behind may still hold its output open.
-LAST_WORDS_SECONDS = 3.0
+LAST_OUTPUT_SECONDS = 3.0
 LONGEST_LINE = 65536
 
 
@@ -30,12 +30,12 @@ class RemoteProgram(Protocol):
         """Return its exit code, negative if a signal ended it, or None while it runs."""
 
     def send_signal(self, sig: int) -> None:
-        """Send it a signal; nothing happens if it is over."""
+        """Send it a signal; do nothing if it has ended."""
 
 
 @dataclass(frozen=True)
 class OutputLine:
-    """A line that a machine wrote, without its end."""
+    """A line that a machine printed, without its end."""
 
     node: int
     text: str
@@ -44,18 +44,18 @@ class OutputLine:
 
 @dataclass(frozen=True)
 class ProgramEnded:
-    """A machine's program is over, with this exit code."""
+    """A machine's program has ended, with this exit code."""
 
     node: int
     exit_code: int
 
 
 class FanOut:
-    """Programs that were started on several machines, to the end of the last.
+    """Programs that run on several machines, until the last has ended.
 
-    If one fails, the others get a while to notice, then a SIGTERM, then SIGKILL, and
-    `exit_code` is that of the first to fail, or of one that knows why. Programs that
-    `may_lose` machines go on without it, and the last to end tells how. `exit_codes` are
+    If one fails, the others get a while to notice, then SIGTERM, then SIGKILL, and `exit_code`
+    is that of the first to fail, or of one that knows the cause. Programs that `may_lose` a
+    machine continue without it, and `exit_code` is that of the last to end. `exit_codes` are
     those of all that have ended.
     """
 
@@ -69,39 +69,39 @@ class FanOut:
         self.exit_code = 0
         self.exit_codes: dict[int, int] = {}
         for node, job in jobs.items():
-            self._listen(node, job.stdout, is_error=False)
-            self._listen(node, job.stderr, is_error=True)
+            self._read(node, job.stdout, is_error=False)
+            self._read(node, job.stderr, is_error=True)
 
     def events(self) -> Iterator[OutputLine | ProgramEnded]:
-        """Yield what the machines say, and which has ended, until all have."""
+        """Yield every line of output and every end of a program, until all have ended."""
         while self._running:
-            yield from self._heard(wait=True)
+            yield from self._output(wait=True)
             yield from self._ended()
-            self._enforce()
-        deadline = time.monotonic() + LAST_WORDS_SECONDS
+            self._stop_late_ones()
+        deadline = time.monotonic() + LAST_OUTPUT_SECONDS
         for reader in self._readers:
             reader.join(timeout=max(0.0, deadline - time.monotonic()))
-        yield from self._heard(wait=False)
+        yield from self._output(wait=False)
 
     def signal(self, number: int) -> None:
-        """Pass a signal on to every machine; the second one kills."""
+        """Forward a signal to every machine; the second one kills."""
         self._signals += 1
         for job in self._running.values():
             job.send_signal(number if self._signals == 1 else signal.SIGKILL)
 
-    def _listen(self, node: int, stream: IO[str] | None, *, is_error: bool) -> None:
-        def read() -> None:
-            with suppress(ValueError):  # closed: whoever started it has left
+    def _read(self, node: int, stream: IO[str] | None, *, is_error: bool) -> None:
+        def read_lines() -> None:
+            with suppress(ValueError):  # closed by whoever started the program
                 while stream and (text := stream.readline(LONGEST_LINE)):
                     self._lines.put(OutputLine(node, text.rstrip("\n"), is_error))
 
-        self._readers.append(threading.Thread(target=read, daemon=True))
+        self._readers.append(threading.Thread(target=read_lines, daemon=True))
         self._readers[-1].start()
 
-    def _heard(self, *, wait: bool) -> Iterator[OutputLine]:
+    def _output(self, *, wait: bool) -> Iterator[OutputLine]:
         try:
             if wait:
-                yield self._lines.get(timeout=LOOK_EVERY_SECONDS)
+                yield self._lines.get(timeout=OUTPUT_POLL_SECONDS)
             while True:
                 yield self._lines.get_nowait()
         except queue.Empty:
@@ -122,7 +122,7 @@ class FanOut:
                 self._deadline = min(self._deadline, time.monotonic() + GRACE_SECONDS)
             yield ProgramEnded(node, code)
 
-    def _enforce(self) -> None:
+    def _stop_late_ones(self) -> None:
         if time.monotonic() > self._deadline:
             self._deadline = time.monotonic() + GRACE_SECONDS
             self.signal(signal.SIGTERM)

@@ -1,10 +1,7 @@
-"""The machines a user names: `a,b:2`.
+"""What will be started, decided before anything is: hosts, commands, restarts.
 
-What will be started, before anything is.
-
-All processes on this machine, under torchrun (see `comm.agent`).
-
-torchrun on one of several machines, with nothing left to guess.
+Every machine of a run gets one agent (`cli.agent`, which is torchrun with readable errors),
+with all its options spelled out.
 """
 
 import os
@@ -19,9 +16,10 @@ from unisono.config.settings import Settings
 from unisono.errors import ConfigError
 
 MOST_SLOTS = 1024
+RENDEZVOUS_PORT = 29500
+HOSTS_OPTION = "--hosts"
 # A name that begins with a dash would be an option of ssh.
 _HOST = re.compile(r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9_][\w.-]*", re.ASCII)
-WHERE = "--hosts"
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ def parse_hosts(text: str, slots: int) -> tuple[Host, ...]:
         if names.count(name) > 1:
             raise ConfigError(
                 f"{name} is named {names.count(name)} times",
-                where=WHERE,
+                where=HOSTS_OPTION,
                 fix=f"for two processes there write {name}:2",
             )
     return hosts
@@ -51,8 +49,8 @@ def _parse(word: str, slots: int) -> Host:
     if _HOST.fullmatch(name) is None:
         raise ConfigError(
             f'"{name}" is not the name of a machine',
-            where=WHERE,
-            fix="write --hosts a,b or --hosts a:2,b:2; a machine with a stranger name or an "
+            where=HOSTS_OPTION,
+            fix="write --hosts a,b or --hosts a:2,b:2; a machine with an unusual name or an "
             "IPv6 address needs an entry with a plain name in ~/.ssh/config",
         )
     if not colon:
@@ -61,8 +59,8 @@ def _parse(word: str, slots: int) -> Host:
     if not digits or not 1 <= int(number) <= MOST_SLOTS:
         raise ConfigError(
             f'"{number}" is not a number of processes',
-            where=f"{WHERE} {word}",
-            fix=f"write {name}:2 for two; ports belong into ~/.ssh/config",
+            where=f"{HOSTS_OPTION} {word}",
+            fix=f"write {name}:2 for two; ports belong in ~/.ssh/config",
         )
     return Host(name, int(number))
 
@@ -82,10 +80,10 @@ class Command:
 
 @dataclass(frozen=True)
 class Restarts:
-    """How a run goes on by itself after a loss.
+    """How a run continues by itself after a loss.
 
-    `times` starts in a row may bring the run in `run` no further; 0 is to give up at once.
-    `fewest` machines are enough to go on with; 0 is all of them.
+    It gives up after `times` starts in a row that brought the run in `run` no further; with 0,
+    at once. `fewest` machines are enough to continue; 0 means all of them.
     """
 
     times: int = 0
@@ -94,7 +92,7 @@ class Restarts:
 
     @property
     def supervision(self) -> tuple[str, ...]:
-        """Return the options of our own agent, which come before those of torchrun."""
+        """Return the options of our own agent, which precede those of torchrun."""
         return (f"--supervise={self.times}", f"--run={self.run}") if self.times else ()
 
     @property
@@ -103,7 +101,7 @@ class Restarts:
         return (f"--max-restarts={self.times}",) if self.times else ()
 
     def nodes(self, nodes: int) -> str:
-        """Return how many machines torchrun is to wait for."""
+        """Return how many machines torchrun waits for."""
         return f"{self.fewest}:{nodes}" if self.fewest else str(nodes)
 
 
@@ -112,10 +110,9 @@ NO_RESTARTS = Restarts()
 
 @dataclass(frozen=True)
 class LaunchedTraining:
-    """A run to be started: its config with what was changed in it, and what came of them.
+    """A run to start: its config file, the overrides, and the settings they result in.
 
-    `workers` is how many processes a machine gets; `verb` and `words` are what each of them
-    is to do, if it is not to train.
+    Each machine gets `workers` processes. Each process runs `unisono VERB CONFIG … WORDS`.
     """
 
     config: Path
@@ -128,7 +125,7 @@ class LaunchedTraining:
 
     @property
     def arguments(self) -> list[str]:
-        """Return what follows `unisono` on the command line of every process."""
+        """Return the arguments of `unisono` on the command line of every process."""
         sets = [word for override in self.overrides for word in ("--set", override)]
         return [self.verb, str(self.config), *sets, *self.words]
 
@@ -146,27 +143,24 @@ def plan_local(
     return Command(argv, {"OMP_NUM_THREADS": str(threads)})
 
 
-PORT = 29500
-
-
 @dataclass(frozen=True)
 class RendezvousPoint:
-    """Where the agents of `nodes` machines find each other; `id` tells runs apart."""
+    """Where the agents of `nodes` machines find each other; `id` distinguishes runs."""
 
     address: str
     nodes: int
     id: str
-    port: int = PORT
+    port: int = RENDEZVOUS_PORT
 
     @property
     def endpoint(self) -> str:
-        """Return address and port in one word."""
+        """Return address and port as one word."""
         plain = ":" not in self.address
         return f"{self.address if plain else f'[{self.address}]'}:{self.port}"
 
 
 def agent_command(
-    meeting: RendezvousPoint,
+    rendezvous: RendezvousPoint,
     arguments: Sequence[str],
     *,
     workers: int,
@@ -175,18 +169,18 @@ def agent_command(
     restarts: Restarts = NO_RESTARTS,
     options: Sequence[str] = (),
 ) -> Command:
-    """Return what a machine runs so that all train together as `unisono ARGUMENTS`.
+    """Return the command of one machine; together they run `unisono ARGUMENTS` as one run.
 
-    `options` are further ones of torchrun; of two that contradict, the last counts.
+    `options` are further options of torchrun, of which the last one counts.
     """
     argv = (
         *(python, "-m", "unisono.cli.agent", *restarts.supervision),
-        f"--nnodes={restarts.nodes(meeting.nodes)}",
+        f"--nnodes={restarts.nodes(rendezvous.nodes)}",
         f"--nproc-per-node={workers}",
         "--rdzv-backend=c10d",
-        f"--rdzv-endpoint={meeting.endpoint}",
-        f"--rdzv-id={meeting.id}",
-        # Said, not guessed from what the host name resolves to.
+        f"--rdzv-endpoint={rendezvous.endpoint}",
+        f"--rdzv-id={rendezvous.id}",
+        # Explicit: torchrun would guess it from what the host name resolves to.
         f"--rdzv-conf=is_host={int(is_first)}",
         *restarts.options,
         *options,

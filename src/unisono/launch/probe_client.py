@@ -1,6 +1,6 @@
-"""What a launcher asks a machine before a launch, and what it may hear: JSON, one a line.
+"""The probe of a machine before a launch: its messages, and the client that sends them.
 
-Questions to a machine over ssh, answered by `unisono.launch.probe_server` there.
+The client runs `unisono.launch.probe_server` over ssh. Messages are JSON, one a line.
 """
 
 import select
@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from unisono.launch.over_ssh import LOST
-from unisono.launch.ssh import Ssh
+from unisono.launch.ssh import SSH_FAILED, Ssh
 
 
-class Tell(msgspec.Struct, frozen=True, tag=True):
-    """What is the time?"""
+class ReadClock(msgspec.Struct, frozen=True, tag=True):
+    """Read your clock."""
 
 
 class ClockReading(msgspec.Struct, frozen=True, tag=True):
@@ -27,15 +26,15 @@ class ClockReading(msgspec.Struct, frozen=True, tag=True):
 
 
 class Describe(msgspec.Struct, frozen=True, tag=True):
-    """Who are you, and what would you train?"""
+    """Describe yourself, and what you would train."""
 
     directory: str
     config: str
     overrides: tuple[str, ...] = ()
 
 
-class Trouble(msgspec.Struct, frozen=True):
-    """Something that keeps a machine from training: what, where, and what to do about it."""
+class Problem(msgspec.Struct, frozen=True):
+    """Something that keeps a machine from training: what, where, and how to fix it."""
 
     what: str
     where: str = ""
@@ -43,9 +42,9 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A machine. What it does not know is empty.
+    """The facts of a machine; those it does not know are empty.
 
-    `address` is the one by which it was reached; `settings` are those of the run, all of them.
+    `address` is the one under which ssh reached it; `settings` are all settings of the run.
     """
 
     host: str = ""
@@ -60,22 +59,22 @@ class Facts(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     run: str = ""
     free_bytes: int = 0
     needed_bytes: int = 0
-    troubles: tuple[Trouble, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 class Listen(msgspec.Struct, frozen=True, tag=True):
-    """Take this port, and show the token to whoever calls."""
+    """Listen on this port, and send the token to whoever connects."""
 
     port: int
     token: str
 
 
 class Listening(msgspec.Struct, frozen=True, tag=True):
-    """The port is taken."""
+    """The machine listens."""
 
 
 class Connect(msgspec.Struct, frozen=True, tag=True):
-    """Call there; who answers with the token is the right one."""
+    """Connect there; the right machine answers with the token."""
 
     address: str
     port: int
@@ -83,48 +82,48 @@ class Connect(msgspec.Struct, frozen=True, tag=True):
 
 
 class Connected(msgspec.Struct, frozen=True, tag=True):
-    """Somebody answered at this numeric address."""
+    """A machine answered at this numeric address; `is_right` if it sent the token."""
 
     address: str
     is_right: bool
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """It did not work."""
+    """The request failed."""
 
     what: str
     where: str = ""
     fix: str = ""
 
 
-Question = Tell | Describe | Listen | Connect
-Answer = ClockReading | Facts | Listening | Connected | Failed
+ProbeRequest = ReadClock | Describe | Listen | Connect
+ProbeReply = ClockReading | Facts | Listening | Connected | Failed
 
 
-# Time to connect and to import what the probe needs, maybe from a network disk.
-ANSWER_SECONDS = 60.0
-END_SECONDS = 5.0
-# What the shell there may print before our program speaks.
+# Time to connect and to import what the probe needs, perhaps from a network disk.
+PROBE_REPLY_SECONDS = 60.0
+PROBE_END_SECONDS = 5.0
+# Lines that the shell there may print before our program does.
 MOST_FOREIGN_LINES = 200
 NO_PROGRAM = (126, 127)
-# What ssh says, and what helps.
-ADVICE = {
-    "could not resolve": "see how the name is written; ssh knows those of ~/.ssh/config, "
-    "/etc/hosts and the DNS",
+# What ssh reports, and what helps.
+SSH_ADVICE = {
+    "could not resolve": "check the spelling; ssh knows the names in ~/.ssh/config, "
+    "/etc/hosts and DNS",
     "connection refused": "the machine is up, but no ssh server listens there: start it, or "
     "set its Port in ~/.ssh/config",
-    "timed out": "see whether the machine is on, and whether a firewall lets ssh through",
-    "no route to host": "see whether the machine is on, and whether its network is up",
-    "host key verification failed": "its key is not known here, or has changed: `ssh {host} "
-    "true` by hand shows it and asks",
-    "permission denied": "it knows none of your keys: `ssh-copy-id {host}`, or set User and "
-    "IdentityFile in ~/.ssh/config",
+    "timed out": "check that the machine is on, and that no firewall blocks ssh",
+    "no route to host": "check that the machine is on, and that its network is up",
+    "host key verification failed": "its key is unknown here, or has changed: run `ssh {host} "
+    "true` by hand to see and confirm it",
+    "permission denied": "it accepts none of your keys: run `ssh-copy-id {host}`, or set User "
+    "and IdentityFile in ~/.ssh/config",
 }
-A = TypeVar("A", bound=Answer)
+ReplyT = TypeVar("ReplyT", bound=ProbeReply)
 
 
 class UnreachableError(Exception):
-    """A machine does not answer: why, and what to do about it."""
+    """A machine does not answer: why, and how to fix it."""
 
     def __init__(self, what: str, fix: str = "") -> None:
         super().__init__(what)
@@ -132,7 +131,7 @@ class UnreachableError(Exception):
 
 
 class ProbeClient:
-    """A machine that is asked, until the end of the `with` block."""
+    """The connection to a machine's probe server, until the end of the `with` block."""
 
     def __init__(self, ssh: Ssh, host: str, python: str) -> None:
         self._host, self._python = host, python
@@ -158,8 +157,8 @@ class ProbeClient:
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            # The probe may hold the port where the agents will meet.
-            self._process.wait(END_SECONDS)
+            # The probe may still listen on the port that the agents need.
+            self._process.wait(PROBE_END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -167,31 +166,33 @@ class ProbeClient:
             if stream is not None:
                 stream.close()
 
-    def ask(self, question: Question, answer: type[A]) -> A | Failed:
-        """Ask, and wait for the answer."""
+    def ask(self, request: ProbeRequest, reply: type[ReplyT]) -> ReplyT | Failed:
+        """Send a request, and wait for its reply."""
         if self._process.stdin is None:
-            raise UnreachableError("it was never asked")
+            raise UnreachableError("its probe was never started")
         try:
-            self._process.stdin.write(msgspec.json.encode(question) + b"\n")
+            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
         except BrokenPipeError:
             raise self._gone() from None
         for _ in range(MOST_FOREIGN_LINES):
             line = self._line()
             try:
-                return msgspec.json.decode(line, type=answer | Failed)
+                return msgspec.json.decode(line, type=reply | Failed)
             except (msgspec.DecodeError, UnicodeDecodeError):
-                continue  # the shell there has something to say at every start
-        raise UnreachableError("it answers with something else", "look at its shell's profile")
+                continue  # the shell there prints something at every start
+        raise UnreachableError(
+            "its shell prints too much before our probe starts", "shorten its shell profile"
+        )
 
     def _line(self) -> bytes:
-        deadline, line = time.monotonic() + ANSWER_SECONDS, b""
+        deadline, line = time.monotonic() + PROBE_REPLY_SECONDS, b""
         stream = self._process.stdout
         while stream is not None and not line.endswith(b"\n"):
             left = max(0.0, deadline - time.monotonic())
             if not select.select([stream], [], [], left)[0]:
                 raise UnreachableError(
-                    f"it has not answered for {ANSWER_SECONDS:.0f} s",
-                    f"see whether `ssh {self._host} true` is slow, or the disk of its Python",
+                    f"it has not answered for {PROBE_REPLY_SECONDS:.0f} s",
+                    f"check whether `ssh {self._host} true` is slow, or the disk of its Python",
                 )
             data = stream.read(65536)
             if not data:
@@ -207,27 +208,27 @@ class ProbeClient:
             (line.strip() for line in reversed(said) if line.strip()), "no reason given"
         )
         host, python = self._host, self._python
-        if code == LOST:
-            return UnreachableError(f"ssh cannot connect: {last}", what_to_do(last, host))
+        if code == SSH_FAILED:
+            return UnreachableError(f"ssh cannot connect: {last}", ssh_advice(last, host))
         if code in NO_PROGRAM:
             return UnreachableError(
-                f"there is no Python at {python} ({last})", "name the one to use with --python"
+                f"there is no Python at {python} ({last})", "choose another one with --python"
             )
         if "No module named" in last:
             return UnreachableError(
-                f"{python} knows no Unisono ({last})",
-                "install the same version there, or name another Python with --python",
+                f"{python} has no Unisono ({last})",
+                "install the same version there, or choose another Python with --python",
             )
         return UnreachableError(f"its probe ended with exit code {code}: {last}")
 
 
-def what_to_do(said: str, host: str) -> str:
-    """Return what to do when ssh ends with these words."""
-    usual = "make `ssh {host} true` work without questions"
-    fix = next((fix for sign, fix in ADVICE.items() if sign in said.lower()), usual)
+def ssh_advice(message: str, host: str) -> str:
+    """Return how to fix what ssh reports in its last message."""
+    usual = "make `ssh {host} true` work without any prompt"
+    fix = next((fix for sign, fix in SSH_ADVICE.items() if sign in message.lower()), usual)
     return fix.replace("{host}", host)
 
 
 def probe_command(ssh: Ssh, host: str, python: str) -> tuple[str, ...]:
-    """Return the command that asks a host about itself."""
+    """Return the command that starts the probe server on a host."""
     return ssh.command(host, (python, "-m", "unisono.launch.probe_server"))

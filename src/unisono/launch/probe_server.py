@@ -1,9 +1,9 @@
-"""What a machine says about itself before a launch; it runs there, without importing torch.
+"""The probe server: it runs on a machine before a launch and describes it. No torch here.
 
     python -m unisono.launch.probe_server
 
-One question a line of standard input, one answer a line of standard output, both JSON. It ends
-with its input.
+Each line of standard input is a request, each line of standard output a reply, both JSON. The
+server ends with its input.
 """
 
 import hashlib
@@ -29,7 +29,6 @@ from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
 from unisono.errors import UnisonoError
 from unisono.launch.probe_client import (
-    Answer,
     ClockReading,
     Connect,
     Connected,
@@ -38,52 +37,53 @@ from unisono.launch.probe_client import (
     Failed,
     Listen,
     Listening,
-    Question,
-    Tell,
-    Trouble,
+    ProbeReply,
+    ProbeRequest,
+    Problem,
+    ReadClock,
 )
 from unisono.models.settings import parameter_count
 
-CONNECT_SECONDS = 5.0
-# Weights, two moments of Adam and a moving average, of four bytes each.
+PEER_CONNECT_SECONDS = 5.0
+# Weights, two moments of Adam and a moving average, four bytes each.
 BYTES_PER_PARAMETER = 16
-ROOM_BESIDES = 100_000_000
+FURTHER_BYTES = 100_000_000
 
 
-def converse(questions: BinaryIO, answers: BinaryIO) -> None:
-    """Answer questions until there are no more."""
-    for line in questions:
-        question = msgspec.json.decode(line, type=Question)
-        answers.write(msgspec.json.encode(answer_to(question)) + b"\n")
-        answers.flush()
+def serve(requests: BinaryIO, replies: BinaryIO) -> None:
+    """Answer requests until there are no more."""
+    for line in requests:
+        request = msgspec.json.decode(line, type=ProbeRequest)
+        replies.write(msgspec.json.encode(reply_to(request)) + b"\n")
+        replies.flush()
 
 
-def answer_to(question: Question) -> Answer:
-    """Answer one question; what cannot be answered is an answer, too."""
+def reply_to(request: ProbeRequest) -> ProbeReply:
+    """Answer one request; a failure is a reply, too."""
     try:
-        match question:
-            case Tell():
+        match request:
+            case ReadClock():
                 return ClockReading(time.time())
             case Describe():
-                return describe(question)
+                return describe(request)
             case Listen():
-                return listen(question)
+                return listen(request)
             case Connect():
-                return connect(question)
+                return connect(request)
     except UnisonoError as error:
         return Failed(error.what, error.where, error.fix)
     except OSError as error:
         return Failed(str(error))
 
 
-def describe(question: Describe) -> Facts:
-    """Gather everything that has to be the same everywhere, and what a run needs here."""
+def describe(request: Describe) -> Facts:
+    """Return everything that must be the same everywhere, and what a run needs here."""
     try:
-        os.chdir(question.directory)
+        os.chdir(request.directory)
     except OSError as error:
-        what = f"there is no directory {question.directory}: {error.strerror}"
-        fix = "make it there with config and corpus, or name another one with --directory"
-        return Facts(troubles=(Trouble(what, fix=fix),))
+        what = f"there is no directory {request.directory}: {error.strerror}"
+        fix = "create it there with config and corpus, or choose another with --directory"
+        return Facts(problems=(Problem(what, fix=fix),))
     facts = Facts(
         host=socket.gethostname(),
         address=os.environ.get("SSH_CONNECTION", "").split()[2:3],
@@ -93,12 +93,12 @@ def describe(question: Describe) -> Facts:
         torch=_version("torch"),
     )
     try:
-        settings = load_settings(Path(question.config), question.overrides)
+        settings = load_settings(Path(request.config), request.overrides)
         facts = msgspec.structs.replace(facts, settings=msgspec.to_builtins(settings))
         corpus = open_corpus(Path(settings.corpus.directory))
     except UnisonoError as error:
-        trouble = Trouble(error.what, error.where, error.fix)
-        return msgspec.structs.replace(facts, troubles=(trouble,))
+        problem = Problem(error.what, error.where, error.fix)
+        return msgspec.structs.replace(facts, problems=(problem,))
     return msgspec.structs.replace(
         facts,
         corpus=corpus.fingerprint[:16],
@@ -117,37 +117,37 @@ def hash_of_code(package: Path) -> str:
 
 
 def checkpoint_bytes(settings: Settings, corpus: Corpus) -> int:
-    """Return what a checkpoint takes at most."""
+    """Return the most bytes a checkpoint takes."""
     manifest = corpus.manifest
     count = parameter_count(settings.model, manifest.vocabulary, manifest.source_vocabulary)
     return count * BYTES_PER_PARAMETER
 
 
-def listen(question: Listen) -> Listening:
-    """Take the port where the agents will meet, and show the token to whoever calls."""
-    # It is held until the conversation ends, so that nobody else takes it meanwhile.
-    server = socket.create_server(("", question.port))
+def listen(request: Listen) -> Listening:
+    """Listen on the port of the rendezvous, and send the token to whoever connects."""
+    # Held until this server ends, so that no other program takes the port meanwhile.
+    server = socket.create_server(("", request.port))
 
     def answer() -> None:
         while True:
             caller, _ = server.accept()
             with caller, suppress(OSError):
-                caller.sendall(question.token.encode())
-                caller.recv(1)  # the caller hangs up first: the port stays free of its traces
+                caller.sendall(request.token.encode())
+                caller.recv(1)  # the caller closes first: no TIME_WAIT on our port
 
     threading.Thread(target=answer, daemon=True).start()
     return Listening()
 
 
-def connect(question: Connect) -> Connected:
-    """Call the machine where the agents will meet; say by which address it was found."""
-    found = socket.getaddrinfo(question.address, question.port, type=socket.SOCK_STREAM)
-    # torch's store is asked for IPv4 first.
-    *_, place = min(found, key=lambda one: one[0] != socket.AF_INET)
-    number = str(place[0])
-    with socket.create_connection((number, question.port), CONNECT_SECONDS) as caller:
-        heard = caller.recv(len(question.token)).decode(errors="replace")
-        return Connected(number, is_right=heard == question.token)
+def connect(request: Connect) -> Connected:
+    """Connect to the machine of the rendezvous; return the address under which it answers."""
+    found = socket.getaddrinfo(request.address, request.port, type=socket.SOCK_STREAM)
+    # torch's store prefers IPv4.
+    *_, target = min(found, key=lambda one: one[0] != socket.AF_INET)
+    address = str(target[0])
+    with socket.create_connection((address, request.port), PEER_CONNECT_SECONDS) as caller:
+        received = caller.recv(len(request.token)).decode(errors="replace")
+        return Connected(address, is_right=received == request.token)
 
 
 def _version(package: str) -> str:
@@ -160,28 +160,28 @@ def _version(package: str) -> str:
 def _room(settings: Settings, corpus: Corpus) -> dict[str, Any]:
     run = Path(settings.run).absolute()
     existing = next(path for path in (run, *run.parents) if path.is_dir())
-    # Those that are kept, the best, and the one being written.
+    # Those that are kept, the best one, and the one being written.
     checkpoints = settings.checkpoint.keep + 2
     return {
         "run": str(run),
         "free_bytes": shutil.disk_usage(existing).free,
-        "needed_bytes": checkpoints * checkpoint_bytes(settings, corpus) + ROOM_BESIDES,
-        "troubles": tuple(_unwritable(run, existing)),
+        "needed_bytes": checkpoints * checkpoint_bytes(settings, corpus) + FURTHER_BYTES,
+        "problems": tuple(_unwritable(run, existing)),
     }
 
 
-def _unwritable(run: Path, existing: Path) -> Iterator[Trouble]:
-    # Trying says more than permissions do: root may write everywhere, and yet not here.
+def _unwritable(run: Path, existing: Path) -> Iterator[Problem]:
+    # Trying says more than permissions do: even root cannot write everywhere.
     try:
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        yield Trouble(
-            f"the run directory {run} cannot be written: {error.strerror}",
+        yield Problem(
+            f"cannot write the run directory {run}: {error.strerror}",
             str(existing),
-            "give permission there, or choose another directory with --set run=…",
+            "change its permissions, or choose another directory with --set run=…",
         )
 
 
 if __name__ == "__main__":
-    converse(sys.stdin.buffer, sys.stdout.buffer)
+    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,11 +1,11 @@
-"""What stands around a command on another machine, so that it never outlives its launcher.
+"""Wraps a command on another machine, so that it never outlives its launcher.
 
     python -m unisono.launch.remote_wrapper [--run DIR]
-        [--meet ADDRESS --workers N] -- COMMAND …
+        [--rendezvous ADDRESS --workers N] -- COMMAND …
 
-Orders come as lines of standard input: TERM and KILL; empty ones only say that the launcher
-is alive. When the input ends, or when nothing came for a minute, the launcher is gone: the
-command is asked to stop, and killed if it does not. What it has left behind is killed, too.
+The launcher writes lines to standard input: TERM, KILL, or an empty line to show that it is
+alive. When the input ends, or is silent for a minute, the launcher is gone: the wrapper asks
+the command to stop, and kills it if it does not. Processes it left behind are killed, too.
 """
 
 import argparse
@@ -28,27 +28,27 @@ from unisono.exit_codes import PREEMPTED
 from unisono.records.status import was_preempted
 from unisono.source_address import source_address
 
-ALIVE_EVERY_SECONDS = 10.0
-SILENCE_SECONDS = 60.0
-# Some more than the 30 seconds that torchrun gives its workers to save.
-GRACE_SECONDS = 40.0
-LAST_WORDS_SECONDS = 3.0
+KEEP_ALIVE_SECONDS = 10.0
+LAUNCHER_SILENT_SECONDS = 60.0
+# A little more than the 30 seconds that torchrun gives its workers to save.
+STOP_SECONDS = 40.0
+LAST_RELAY_SECONDS = 3.0
 STOP, KILL = "TERM", "KILL"
 NOT_STARTED = 127
 PR_SET_CHILD_SUBREAPER = 36
-AT_ONCE = 65536
+READ_BYTES = 65536
 
 
 def main(words: list[str]) -> int:
-    """Run the command and return its exit code: 75 if the run was stopped and has saved."""
+    """Run the command and return its exit code, or 75 if the run was stopped and has saved."""
     options = _read(words)
     began = time.time()
-    # Orphans become our children, so that none can hide from `_kill_all`.
+    # Orphans become our children, so that `_kill_all` finds them.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
         process = _start(options)
     except OSError as error:
-        sys.stderr.write(f"error: {options.command[0]} cannot be started: {error.strerror}\n")
+        sys.stderr.write(f"error: cannot start {options.command[0]}: {error.strerror}\n")
         return NOT_STARTED
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: process.terminate())
@@ -56,10 +56,10 @@ def main(words: list[str]) -> int:
         _in_background(_relay, source, into)
         for source, into in ((process.stdout, 1), (process.stderr, 2))
     ]
-    _in_background(_obey, process)
+    _in_background(_follow_commands, process)
     code = process.wait()
     _kill_all()
-    deadline = time.monotonic() + LAST_WORDS_SECONDS
+    deadline = time.monotonic() + LAST_RELAY_SECONDS
     for relay in relays:
         relay.join(timeout=max(0.0, deadline - time.monotonic()))
     if code and options.run and was_preempted(Path(options.run), since=began):
@@ -67,15 +67,17 @@ def main(words: list[str]) -> int:
     return 128 - code if code < 0 else code
 
 
-def surroundings(meet: str, workers: int, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return what torchrun has to be told of this machine, as far as nobody has done so.
+def torchrun_variables(
+    rendezvous: str, workers: int, variables: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables that tell torchrun about this machine, unless already set.
 
-    Its address is the one from which the kernel sends to the meeting point.
+    Its address is the one the kernel uses on the route to the rendezvous.
     """
     cores = len(os.sched_getaffinity(0))
     found = {
         "OMP_NUM_THREADS": str(max(1, cores // workers)),
-        "PET_LOCAL_ADDR": source_address(meet),
+        "PET_LOCAL_ADDR": source_address(rendezvous),
     }
     return {name: value for name, value in found.items() if value and name not in variables}
 
@@ -83,14 +85,18 @@ def surroundings(meet: str, workers: int, variables: Mapping[str, str]) -> dict[
 def _read(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="unisono.launch.remote_wrapper")
     parser.add_argument("--run", default="")
-    parser.add_argument("--meet", default="")
+    parser.add_argument("--rendezvous", default="")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("command", nargs="+")
     return parser.parse_args(words)
 
 
 def _start(options: argparse.Namespace) -> subprocess.Popen[bytes]:
-    further = surroundings(options.meet, options.workers, os.environ) if options.meet else {}
+    further = (
+        torchrun_variables(options.rendezvous, options.workers, os.environ)
+        if options.rendezvous
+        else {}
+    )
     return subprocess.Popen(
         options.command,
         env={**os.environ, **further, "PYTHONUNBUFFERED": "1"},
@@ -108,21 +114,21 @@ def _in_background(function: object, *arguments: object) -> threading.Thread:
 
 
 def _relay(source: IO[bytes], into: int) -> None:
-    """Pass on what the command writes; when nobody listens any more, it may go on writing."""
-    heard = True
-    while data := os.read(source.fileno(), AT_ONCE):
-        while heard and data:
+    """Pass on what the command writes; when nobody reads it any more, discard it."""
+    is_read = True
+    while data := os.read(source.fileno(), READ_BYTES):
+        while is_read and data:
             try:
                 data = data[os.write(into, data) :]
             except OSError:
-                heard = False
+                is_read = False
 
 
-def _obey(process: subprocess.Popen[bytes]) -> None:
-    """Carry out orders as long as there is somebody to give them, then end the command."""
+def _follow_commands(process: subprocess.Popen[bytes]) -> None:
+    """Do what the launcher asks; when it is gone, end the command."""
     pending = b""
-    while select.select([0], [], [], SILENCE_SECONDS)[0]:
-        data = os.read(0, AT_ONCE)
+    while select.select([0], [], [], LAUNCHER_SILENT_SECONDS)[0]:
+        data = os.read(0, READ_BYTES)
         if not data:
             break
         *lines, pending = (pending + data).split(b"\n")
@@ -133,13 +139,13 @@ def _obey(process: subprocess.Popen[bytes]) -> None:
                 _kill_all()
     process.terminate()
     try:
-        process.wait(GRACE_SECONDS)
+        process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
         _kill_all()
 
 
 def _kill_all() -> None:
-    """Kill every process below this one, also those that are made meanwhile."""
+    """Kill every descendant of this process, including those that start meanwhile."""
     me = psutil.Process()
     while living := [p for p in me.children(recursive=True) if _lives(p)]:
         for process in living:
@@ -157,6 +163,6 @@ def _lives(process: psutil.Process) -> bool:
 
 if __name__ == "__main__":
     code = main(sys.argv[1:])
-    # Threads may still wait for input; there is nothing left to do for them.
+    # Threads may still wait for input, but nothing is left for them to do.
     sys.stdout.flush()
     os._exit(code)

@@ -1,15 +1,31 @@
-"""The user's own `ssh` program: keys, ports, users and host keys are as it is set up."""
+"""The user's own `ssh` program: its keys, ports, users and host keys apply as configured."""
 
+import os
 import shlex
+import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from unisono.errors import ConfigError
+from unisono.launch.plan import (
+    NO_RESTARTS,
+    Command,
+    Host,
+    RendezvousPoint,
+    Restarts,
+    agent_command,
+)
+from unisono.launch.remote_wrapper import KEEP_ALIVE_SECONDS, KILL, STOP
 
-CONNECT_SECONDS = 15
-# A machine that has answered nothing for this long is gone.
-ALIVE_EVERY_SECONDS, ALIVE_MISSED = 10, 3
+SSH_CONNECT_SECONDS = 15
+# ssh gives a machine up that has not answered for this long.
+SSH_ALIVE_SECONDS, SSH_ALIVE_MISSED = 10, 3
+SSH_FAILED = 255  # the exit code of ssh if it cannot connect, or if the connection breaks
+# How long a machine may take to kill everything before we kill ssh itself.
+KILL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -19,14 +35,14 @@ class Ssh:
     config: str = ""
     options: tuple[str, ...] = field(
         default=(
-            # No terminal there, and nothing of ours is lent to the other side.
+            # No terminal there, and no agent or display forwarded.
             *("-T", "-a", "-x"),
-            # Nobody is asked for a password in the middle of a start.
+            # Fail instead of asking for a password in the middle of a start.
             *("-o", "BatchMode=yes"),
             *("-o", "ClearAllForwardings=yes"),
-            *("-o", f"ConnectTimeout={CONNECT_SECONDS}"),
-            *("-o", f"ServerAliveInterval={ALIVE_EVERY_SECONDS}"),
-            *("-o", f"ServerAliveCountMax={ALIVE_MISSED}"),
+            *("-o", f"ConnectTimeout={SSH_CONNECT_SECONDS}"),
+            *("-o", f"ServerAliveInterval={SSH_ALIVE_SECONDS}"),
+            *("-o", f"ServerAliveCountMax={SSH_ALIVE_MISSED}"),
         )
     )
 
@@ -40,7 +56,7 @@ class Ssh:
     ) -> tuple[str, ...]:
         """Return the command that runs `argv` in a directory of `host`.
 
-        What ssh sends is a line for the shell there, so every word of it is quoted.
+        ssh sends one line to the shell there, so every word of it is quoted.
         """
         settings = [f"{name}={value}" for name, value in (variables or {}).items()]
         words = [*(("env", *settings) if settings else ()), *argv]
@@ -48,20 +64,20 @@ class Ssh:
         return (*self._ssh(), *self.options, "--", host, f"{change}exec {shlex.join(words)}")
 
     def address_of(self, host: str) -> str:
-        """Return the address or name that ssh connects to for `host`; connects to nothing."""
+        """Return the address or name that ssh would connect to for `host`."""
         try:
             done = subprocess.run(
                 [*self._ssh(), "-G", "--", host], capture_output=True, text=True, check=False
             )
         except OSError as error:
             raise ConfigError(
-                f"the program ssh cannot be started: {error.strerror}",
+                f"cannot start the program ssh: {error.strerror}",
                 where="--hosts",
                 fix="install it: apt-get install openssh-client",
             ) from error
         if done.returncode:
             raise ConfigError(
-                f"ssh refuses its settings: {' '.join(done.stderr.split())}",
+                f"ssh rejects its settings: {' '.join(done.stderr.split())}",
                 where=self.config or "~/.ssh/config",
                 fix=f"make `ssh {host} true` work first",
             )
@@ -71,3 +87,88 @@ class Ssh:
 
     def _ssh(self) -> tuple[str, ...]:
         return ("ssh", "-F", self.config) if self.config else ("ssh",)
+
+
+def plan_hosts(
+    ssh: Ssh,
+    hosts: Sequence[Host],
+    rendezvous: RendezvousPoint,
+    arguments: Sequence[str],
+    *,
+    python: str,
+    directory: str,
+    run: str,
+    variables: Mapping[str, str],
+    restarts: Restarts = NO_RESTARTS,
+) -> list[Command]:
+    """Return the ssh command of every host; the agents meet on the first one."""
+    commands = []
+    for index, host in enumerate(hosts):
+        agent = agent_command(
+            rendezvous,
+            arguments,
+            workers=host.slots,
+            is_first=index == 0,
+            python=python,
+            restarts=restarts,
+        )
+        wrapper = (
+            *(python, "-m", "unisono.launch.remote_wrapper", f"--run={run}"),
+            *(f"--rendezvous={rendezvous.address}", f"--workers={host.slots}"),
+            *("--", *agent.argv),
+        )
+        words = ssh.command(
+            host.name, wrapper, directory=directory, variables={**agent.variables, **variables}
+        )
+        commands.append(Command(words))
+    return commands
+
+
+class SshProcess(subprocess.Popen[str]):
+    """A program that `remote_wrapper` runs on another machine; signals become its commands.
+
+    A line every few seconds tells the wrapper that we are alive. When we die, its input ends,
+    and it stops the program.
+    """
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        super().__init__(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            # Ctrl-C at a terminal would end the connection before the other side has saved.
+            process_group=0,
+        )
+        self._ended = threading.Event()
+        threading.Thread(target=self._keep_alive, daemon=True).start()
+
+    def send_signal(self, sig: int) -> None:
+        """Stop the program; with SIGKILL, kill it and everything it has started."""
+        if self.poll() is not None:
+            return
+        self._send(KILL if sig == signal.SIGKILL else STOP)
+        if sig == signal.SIGKILL:
+            timer = threading.Timer(KILL_SECONDS, super().kill)
+            timer.daemon = True
+            timer.start()
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while it runs."""
+        code = super().poll()
+        if code is not None:
+            self._ended.set()
+        return code
+
+    def _keep_alive(self) -> None:
+        while not self._ended.wait(KEEP_ALIVE_SECONDS):
+            self._send("")
+
+    def _send(self, command: str) -> None:
+        # The other end may be gone; then poll() will tell. Bypass the buffer of `stdin`, which
+        # would otherwise keep what it cannot send.
+        with suppress(OSError, ValueError):
+            if self.stdin is not None:
+                os.write(self.stdin.fileno(), f"{command}\n".encode())

@@ -1,1 +1,1 @@
-"""The parts of `unisono launch`: options, hosts, batch systems, supervision."""
+"""The parts of `unisono launch`: its options, and the targets it can train on."""

@@ -9,12 +9,12 @@ import click
 
 from unisono.cli.options import PathType, fewest_option, restarts_option
 from unisono.errors import ConfigError
-from unisono.launch.plan import PORT
+from unisono.launch.plan import RENDEZVOUS_PORT
 
 F = TypeVar("F", bound=Callable[..., Any])
 MODES = ("hosts", "slurm", "kubernetes")
-# Whatever is not here goes with everything.
-BELONGS_TO = {
+# Options that are not listed here are allowed everywhere.
+MODES_OF_OPTION = {
     "restarts": ("", "hosts"),
     **dict.fromkeys(("ssh_config", "address", "port", "check", "fewest"), ("hosts",)),
     **dict.fromkeys(("time_limit", "partition", "sbatch"), ("slurm",)),
@@ -22,80 +22,101 @@ BELONGS_TO = {
     **dict.fromkeys(("directory", "python", "env"), MODES),
     **dict.fromkeys(("nodes", "output"), ("slurm", "kubernetes")),
 }
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 _HOSTS = (
-    click.option("--hosts", default="", metavar="A,B:2", help="The machines, over ssh."),
     click.option(
-        "--directory", default="", metavar="DIR", help="Where to work there, if not as here."
+        "--hosts",
+        default="",
+        metavar="A,B:2",
+        help="Machines to train on over ssh; b:2 gets two processes.",
     ),
-    click.option("--python", default="", metavar="PATH", help="The Python there."),
+    click.option(
+        "--directory",
+        default="",
+        metavar="DIR",
+        help="Working directory on the machines; default: the current one.",
+    ),
+    click.option(
+        "--python",
+        default="",
+        metavar="PATH",
+        help="Python to use on the machines; default: this one.",
+    ),
     click.option(
         "--env",
         multiple=True,
         metavar="NAME=VALUE",
-        help="A variable for all processes; may be given several times.",
+        help="Environment variable for all processes; repeatable.",
     ),
-    click.option("--ssh-config", type=PathType, help="Instead of ~/.ssh/config."),
-    click.option("--address", default="", help="Where the others reach the first host."),
+    click.option("--ssh-config", type=PathType, help="File to use instead of ~/.ssh/config."),
+    click.option(
+        "--address", default="", help="Address under which the others reach the first host."
+    ),
     click.option(
         "--port",
-        default=PORT,
+        default=RENDEZVOUS_PORT,
         show_default=True,
         type=click.IntRange(1024, 65535),
-        help="Where the agents meet on the first host.",
+        help="Port on the first host for the rendezvous of the agents.",
     ),
 )
 _WHERE = (
     restarts_option,
     fewest_option,
     _HOSTS[0],
-    click.option("--slurm", is_flag=True, help="Submit a job to Slurm."),
+    click.option("--slurm", is_flag=True, help="Submit a Slurm job."),
     click.option("--kubernetes", is_flag=True, help="Write a manifest for Kubeflow Trainer."),
-    click.option("--check", is_flag=True, help="Only ask the hosts whether they are ready."),
+    click.option("--check", is_flag=True, help="Only check whether the hosts are ready."),
     *_HOSTS[1:],
     click.option(
         "--nodes",
         default=2,
         show_default=True,
         type=click.IntRange(1),
-        help="How many machines the cluster is asked for.",
+        help="Number of machines to request from the cluster.",
     ),
-    click.option("--output", type=PathType, metavar="FILE", help="Where to write the job."),
+    click.option("--output", type=PathType, metavar="FILE", help="File to write the job to."),
     click.option(
-        "--time", "time_limit", default="", metavar="LIMIT", help="Slurm's, such as 12:00:00."
+        "--time",
+        "time_limit",
+        default="",
+        metavar="LIMIT",
+        help="Slurm time limit, e.g. 12:00:00.",
     ),
-    click.option("--partition", default="", help="Slurm's."),
+    click.option("--partition", default="", help="Slurm partition to submit to."),
     click.option(
         "--sbatch",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Any other option of sbatch, such as account=mt or exclusive.",
+        help="Any other option of sbatch, such as account=mt or exclusive; repeatable.",
     ),
-    click.option("--name", default="", help="Of the TrainJob; as the config if not given."),
-    click.option("--image", default="", help="Container image with Unisono in it."),
+    click.option(
+        "--name", default="", help="Name of the TrainJob; default: that of the config."
+    ),
+    click.option("--image", default="", help="Container image that contains Unisono."),
     click.option(
         "--volume",
         multiple=True,
         metavar="CLAIM:/PATH",
-        help="A persistent volume claim, and where it is mounted.",
+        help="Persistent volume claim and its mount path; repeatable.",
     ),
     click.option(
         "--resource",
         multiple=True,
         metavar="NAME=AMOUNT",
-        help="What each node gets, such as nvidia.com/gpu=2.",
+        help="Resource limit of each node, such as nvidia.com/gpu=2; repeatable.",
     ),
 )
 
 
 def where_options(function: F) -> F:
-    """Add the options that say where to train."""
+    """Add the options that choose where to train."""
     return _with(_WHERE, function)
 
 
 def host_options(function: F) -> F:
-    """Add the options of machines that are reached over ssh."""
+    """Add the options for machines reached over ssh."""
     return _with(_HOSTS, function)
 
 
@@ -106,7 +127,7 @@ def _with(options: Sequence[Callable[[F], F]], function: F) -> F:
 
 
 def mode_of(context: click.Context) -> str:
-    """Return "hosts", "slurm", "kubernetes" or ""; options that contradict it are errors."""
+    """Return "hosts", "slurm", "kubernetes" or ""; options of another mode are errors."""
     given = {
         name
         for name in context.params
@@ -115,29 +136,29 @@ def mode_of(context: click.Context) -> str:
     modes = [name for name in MODES if context.params[name]]
     if len(modes) > 1:
         raise ConfigError(
-            f"{' and '.join(f'--{name}' for name in modes)} contradict each other",
+            f"{' and '.join(f'--{name}' for name in modes)} exclude each other",
             where="launch",
             fix="choose one",
         )
     mode = modes[0] if modes else ""
-    for name in sorted(given & BELONGS_TO.keys()):
-        if mode not in BELONGS_TO[name]:
+    for name in sorted(given & MODES_OF_OPTION.keys()):
+        if mode not in MODES_OF_OPTION[name]:
             option = _option_of(context, name)
-            wanted = " or ".join(f"--{one}" for one in BELONGS_TO[name] if one)
+            wanted = " or ".join(f"--{one}" for one in MODES_OF_OPTION[name] if one)
             raise ConfigError(
-                f"{option} means nothing {f'with --{mode}' if mode else 'on this machine'}",
+                f"{option} has no effect {f'with --{mode}' if mode else 'on this machine'}",
                 where=option,
                 fix=f"leave it out, or add {wanted}" if not mode else "leave it out",
             )
     return mode
 
 
-def pairs_of(texts: Sequence[str], *, where: str) -> dict[str, str]:
-    """Read NAME=VALUE, where the name is that of a variable."""
+def parse_variables(texts: Sequence[str], *, where: str) -> dict[str, str]:
+    """Parse NAME=VALUE, where NAME is that of an environment variable."""
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or _NAME.fullmatch(name) is None:
+        if not equals or _VARIABLE.fullmatch(name) is None:
             raise ConfigError(
                 f'"{text}" does not set a variable', where=where, fix="write NAME=VALUE"
             )
@@ -145,8 +166,8 @@ def pairs_of(texts: Sequence[str], *, where: str) -> dict[str, str]:
     return pairs
 
 
-def place_there(directory: str) -> str:
-    """Return the directory to work in on another machine: the same as here if none is said."""
+def remote_directory(directory: str) -> str:
+    """Return the working directory on another machine; default: the current one here."""
     return directory or str(Path.cwd())
 
 

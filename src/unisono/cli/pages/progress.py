@@ -36,12 +36,12 @@ from unisono.records.events import (
 from unisono.units import amount_of_bytes, duration, seconds_of
 
 
-def show_everywhere(running: FanOut, names: Sequence[str], *, bare: bool = False) -> None:
+def show_output(running: FanOut, names: Sequence[str], *, bare: bool = False) -> None:
     """Print the output of all machines, each line after the machine's name, until all end.
 
     With `bare`, results keep no name, so that another program can read them.
     """
-    with passing_on(running.signal):
+    with forwarding_signals(running.signal):
         for event in running.events():
             name = names[event.node]
             if isinstance(event, OutputLine):
@@ -55,7 +55,7 @@ def show_everywhere(running: FanOut, names: Sequence[str], *, bare: bool = False
 
 
 @contextmanager
-def passing_on(receive: Callable[[int], None]) -> Iterator[None]:
+def forwarding_signals(receive: Callable[[int], None]) -> Iterator[None]:
     """Pass signals that ask this process to stop on to `receive`."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda n, _: receive(n)) for number in numbers}

@@ -1,4 +1,4 @@
-"""What `launch` makes of words: hosts, command lines, options that contradict each other."""
+"""What `launch` plans: hosts, command lines, options that contradict each other."""
 
 import shlex
 import subprocess
@@ -12,8 +12,8 @@ from unisono.clock_skew import ClockOffset
 from unisono.config.load import to_toml
 from unisono.errors import ConfigError
 from unisono.launch.plan import Host, RendezvousPoint, parse_hosts
-from unisono.launch.preflight import MachineReport, changes, differences_between
-from unisono.launch.probe_client import Facts, what_to_do
+from unisono.launch.preflight import MachineReport, differences_between, differing_settings
+from unisono.launch.probe_client import Facts, ssh_advice
 from unisono.launch.ssh import Ssh
 
 
@@ -40,7 +40,7 @@ def launch(*words):
     ],
 )
 def test_what_ssh_says_decides_what_helps(said, helps):
-    assert helps in what_to_do(said, "me@b")
+    assert helps in ssh_advice(said, "me@b")
 
 
 def test_hosts_have_slots_of_their_own_or_those_of_all():
@@ -107,7 +107,7 @@ def test_addresses_of_both_kinds_become_endpoints():
 def test_settings_that_differ_are_named_with_both_values():
     here = {"run": "a", "train": {"max_steps": 3, "clip": 0.5}, "data": [1]}
     there = {"run": "a", "train": {"max_steps": 5, "clip": 0.5}, "data": [2], "new": 1}
-    assert list(changes(here, there)) == [
+    assert list(differing_settings(here, there)) == [
         "data is [2], here it is [1]",
         "new is 1, here it is None",
         "train.max_steps is 5, here it is 3",
@@ -119,9 +119,9 @@ def test_settings_that_differ_are_named_with_both_values():
     [
         ({"python": "3.12"}, "it has Python 3.12, a has 3.11"),
         ({"unisono": ""}, "it has Unisono (none), a has 1"),
-        ({"code": "y"}, "its Unisono 1 is not the code of a (y, not x)"),
+        ({"code": "y"}, "the code of its Unisono 1 differs from that of a (y, not x)"),
         ({"corpus": "d", "pairs": 5}, "its corpus is d (5 pairs), a has c (7 pairs)"),
-        ({"free_bytes": 9_000_000}, "9.0 MB are free, and the checkpoints may take 10.0 MB"),
+        ({"free_bytes": 9_000_000}, "9.0 MB are free, but the checkpoints may take 10.0 MB"),
         ({}, ""),
     ],
 )
@@ -131,7 +131,7 @@ def test_what_differs_from_the_first_machine_or_does_not_suffice_is_said(there, 
     first, second = Facts(**facts), Facts(**{**facts, **there})
     reports = [MachineReport(Host("a", 1), first), MachineReport(Host("b", 1), second)]
     found = dict(differences_between(reports, {}))
-    assert [trouble.what for trouble in found["b"]] == [says] * bool(says)
+    assert [problem.what for problem in found["b"]] == [says] * bool(says)
     assert found["a"] == []
 
 
@@ -139,7 +139,7 @@ def test_clocks_may_differ_by_a_second_and_by_what_cannot_be_known():
     def apart(seconds, unsure):
         first = MachineReport(Host("a", 1), clock=ClockOffset(5.0, unsure))
         second = MachineReport(Host("b", 1), clock=ClockOffset(5.0 + seconds, unsure))
-        return [trouble.what for trouble in dict(differences_between([first, second], {}))["b"]]
+        return [problem.what for problem in dict(differences_between([first, second], {}))["b"]]
 
     assert apart(0.9, 0.0) == apart(-0.9, 0.0) == apart(1.9, 0.5) == []
     assert apart(1.2, 0.0) == ["the clock of b is 1.2 s ahead of that of a"]
@@ -149,20 +149,23 @@ def test_clocks_may_differ_by_a_second_and_by_what_cannot_be_known():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--hosts", "a", "--slurm"], "--hosts and --slurm contradict each other"),
-        (["--slurm", "--kubernetes"], "--slurm and --kubernetes contradict each other"),
-        (["--image", "x"], "--image means nothing on this machine"),
-        (["--hosts", "a", "--nodes", "2"], "--nodes means nothing with --hosts"),
-        (["--slurm", "--ssh-config", "x"], "--ssh-config means nothing with --slurm"),
-        (["--kubernetes", "--time", "1:00"], "--time means nothing with --kubernetes"),
-        (["--check"], "--check means nothing on this machine"),
-        (["--kubernetes"], "no container image is named"),
+        (["--hosts", "a", "--slurm"], "--hosts and --slurm exclude each other"),
+        (["--slurm", "--kubernetes"], "--slurm and --kubernetes exclude each other"),
+        (["--image", "x"], "--image has no effect on this machine"),
+        (["--hosts", "a", "--nodes", "2"], "--nodes has no effect with --hosts"),
+        (["--slurm", "--ssh-config", "x"], "--ssh-config has no effect with --slurm"),
+        (["--kubernetes", "--time", "1:00"], "--time has no effect with --kubernetes"),
+        (["--check"], "--check has no effect on this machine"),
+        (["--kubernetes"], "there is no container image"),
         (["--hosts", "a", "--env", "1=2"], "does not set a variable"),
         (["--slurm", "--sbatch", "a b"], "is not an option of sbatch"),
         (["--kubernetes", "--image", "x", "--volume", "claim"], "is not a volume"),
         (["--kubernetes", "--image", "x", "--resource", "gpu"], "is not an amount"),
         (["--kubernetes", "--image", "x", "--name", "My_Run"], "cannot be the name of"),
-        (["--kubernetes", "--image", "x", "--env", "PET_NNODES=1"], "is set by Kubeflow"),
+        (
+            ["--kubernetes", "--image", "x", "--env", "PET_NNODES=1"],
+            "Kubeflow sets PET_NNODES",
+        ),
     ],
 )
 def test_options_that_contradict_or_say_nothing_are_errors(config, words, says):
@@ -213,4 +216,4 @@ def test_restarts_on_this_machine(config):
 def test_fewest_is_for_machines(config):
     done = launch(config, "--fewest", 1, "--dry-run")
     assert isinstance(done.exception, ConfigError)
-    assert "--fewest means nothing on this machine" in str(done.exception)
+    assert "--fewest has no effect on this machine" in str(done.exception)

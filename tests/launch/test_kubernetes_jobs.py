@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from support.tiny import tiny_settings
 from unisono.cli import unisono
 from unisono.config.load import to_toml
-from unisono.launch.kubernetes import job_name
+from unisono.launch.batch_systems import job_name
 
 HERE = Path(__file__).parent
 SCHEMA = json.loads((HERE / "trainjob_schema.json").read_text())

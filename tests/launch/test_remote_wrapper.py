@@ -11,8 +11,8 @@ import msgspec
 import psutil
 import pytest
 
-from unisono.launch.over_ssh import OverSsh
-from unisono.launch.remote_wrapper import surroundings
+from unisono.launch.remote_wrapper import torchrun_variables
+from unisono.launch.ssh import SshProcess
 from unisono.records.status import Status, was_preempted
 
 pytestmark = pytest.mark.ranks
@@ -40,11 +40,11 @@ def remote(script, *options, **further):
 @contextmanager
 def open_input():
     """Standard input that does not end: its end would be an order to stop."""
-    orders, giver = os.pipe()
+    launcher_input, giver = os.pipe()
     try:
-        yield orders
+        yield launcher_input
     finally:
-        os.close(orders)
+        os.close(launcher_input)
         os.close(giver)
 
 
@@ -61,10 +61,10 @@ def below(process):
     ("script", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 128 + signal.SIGKILL)]
 )
 def test_the_exit_code_is_that_of_the_command(script, code):
-    with open_input() as orders:
+    with open_input() as launcher_input:
         done = subprocess.run(
             [*REMOTE, "--", "sh", "-c", f"echo out; echo err >&2; {script}"],
-            stdin=orders,
+            stdin=launcher_input,
             capture_output=True,
             text=True,
             check=False,
@@ -77,7 +77,7 @@ def test_a_command_that_does_not_exist_is_named():
         [*REMOTE, "--", "/no/such"], input="", capture_output=True, text=True, check=False
     )
     assert done.returncode == 127
-    assert done.stderr == "error: /no/such cannot be started: No such file or directory\n"
+    assert done.stderr == "error: cannot start /no/such: No such file or directory\n"
 
 
 def test_an_order_to_stop_is_a_signal_to_the_command(tmp_path):
@@ -119,7 +119,7 @@ def impatient(seconds, *command):
     """The wrapper as it is, but for its patience."""
     code = (
         "import os, sys; from unisono.launch import remote_wrapper as remote; "
-        f"remote.SILENCE_SECONDS = {seconds}; os._exit(remote.main(sys.argv[1:]))"
+        f"remote.LAUNCHER_SILENT_SECONDS = {seconds}; os._exit(remote.main(sys.argv[1:]))"
     )
     return [sys.executable, "-c", code, "--", *command]
 
@@ -134,8 +134,8 @@ def test_silence_means_that_the_launcher_is_gone():
 
 
 def test_a_launcher_that_has_nothing_to_say_says_that_it_is_there(monkeypatch):
-    monkeypatch.setattr("unisono.launch.over_ssh.ALIVE_EVERY_SECONDS", 0.1)
-    with OverSsh(impatient(4, "sh", "-c", "sleep 6; exit 9")) as job:
+    monkeypatch.setattr("unisono.launch.ssh.KEEP_ALIVE_SECONDS", 0.1)
+    with SshProcess(impatient(4, "sh", "-c", "sleep 6; exit 9")) as job:
         while job.poll() is None:
             time.sleep(0.05)
         assert job.poll() == 9
@@ -143,11 +143,14 @@ def test_a_launcher_that_has_nothing_to_say_says_that_it_is_there(monkeypatch):
 
 def test_torchrun_is_told_its_address_and_threads_unless_the_user_did():
     cores = len(os.sched_getaffinity(0))
-    found = surroundings("127.0.0.1", 1, {})
+    found = torchrun_variables("127.0.0.1", 1, {})
     assert found == {"PET_LOCAL_ADDR": "127.0.0.1", "OMP_NUM_THREADS": str(cores)}
-    assert surroundings("127.0.0.1", 10 * cores, {})["OMP_NUM_THREADS"] == "1"
-    assert surroundings("127.0.0.1", 1, {"PET_LOCAL_ADDR": "x", "OMP_NUM_THREADS": "9"}) == {}
-    assert "PET_LOCAL_ADDR" not in surroundings("name.invalid", 1, {})
+    assert torchrun_variables("127.0.0.1", 10 * cores, {})["OMP_NUM_THREADS"] == "1"
+    assert (
+        torchrun_variables("127.0.0.1", 1, {"PET_LOCAL_ADDR": "x", "OMP_NUM_THREADS": "9"})
+        == {}
+    )
+    assert "PET_LOCAL_ADDR" not in torchrun_variables("name.invalid", 1, {})
 
 
 def write_run(path, *sessions):
@@ -176,6 +179,6 @@ def test_the_code_says_so_when_a_run_was_stopped_and_saved(tmp_path):
     run = write_run(tmp_path / "a", (now + 100, now + 200, "signal"))
     for where, code in ((run, 75), (tmp_path / "none", 4)):
         command = [*REMOTE, f"--run={where}", "--", "sh", "-c", "exit 4"]
-        with open_input() as orders:
-            done = subprocess.run(command, stdin=orders, check=False)
+        with open_input() as launcher_input:
+            done = subprocess.run(command, stdin=launcher_input, check=False)
         assert done.returncode == code

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from unisono.launch import fan_out as everywhere
+from unisono.launch import fan_out
 from unisono.launch.fan_out import FanOut, OutputLine, ProgramEnded
 
 pytestmark = pytest.mark.ranks
@@ -27,7 +27,7 @@ def program():
 
 
 def test_those_that_may_lose_a_machine_go_on_and_the_last_one_tells(program, monkeypatch):
-    monkeypatch.setattr(everywhere, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(fan_out, "GRACE_SECONDS", 0.0)
     jobs = {0: program("raise SystemExit(76)"), 1: program(WAITS)}
     running = FanOut(jobs, may_lose=True)
     heard = []
@@ -42,7 +42,7 @@ def test_those_that_may_lose_a_machine_go_on_and_the_last_one_tells(program, mon
 
 
 def test_the_others_are_stopped_when_one_fails(program, monkeypatch):
-    monkeypatch.setattr(everywhere, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(fan_out, "GRACE_SECONDS", 0.0)
     running = FanOut({0: program("raise SystemExit(76)"), 1: program(WAITS)})
     list(running.events())
     assert running.exit_code == 76

@@ -64,7 +64,7 @@ def submit(cluster, config, *words):
     # Slurm hands the environment of the submission on to the job.
     done = cluster.run(*command, cwd=config.parent, env={"PYTHONPATH": str(SOURCE)})
     assert done.returncode == 0, done.stderr
-    assert f"job {done.stdout.strip()} was submitted" in done.stderr
+    assert f"submitted job {done.stdout.strip()}" in done.stderr
     return done.stdout.strip()
 
 

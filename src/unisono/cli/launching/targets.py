@@ -1,0 +1,283 @@
+"""Where `unisono launch` trains: `--hosts`, `--slurm` and `--kubernetes`."""
+
+import secrets
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unisono import atomic
+from unisono.cli.launching.options import parse_variables, remote_directory
+from unisono.cli.pages.progress import show_output
+from unisono.errors import ConfigError
+from unisono.exit_codes import PREEMPTED
+from unisono.launch.batch_systems import (
+    SlurmJob,
+    TrainJob,
+    check_name,
+    check_variables,
+    job_name,
+    resources_of,
+    sbatch_options,
+    submit_slurm_job,
+    volumes_of,
+)
+from unisono.launch.fan_out import FanOut
+from unisono.launch.plan import Command, Host, LaunchedTraining, RendezvousPoint, parse_hosts
+from unisono.launch.preflight import (
+    LOCAL_ADDRESS,
+    MachineReport,
+    PreflightRequest,
+    run_preflight,
+)
+from unisono.launch.probe_client import Describe, probe_command
+from unisono.launch.ssh import SSH_FAILED, Ssh, SshProcess, plan_hosts
+from unisono.units import amount_of_bytes
+
+
+def launch_on_hosts(
+    training: LaunchedTraining,
+    *,
+    dry_run: bool,
+    hosts: str,
+    check: bool,
+    ssh_config: Path | None,
+    directory: str,
+    python: str,
+    env: tuple[str, ...],
+    address: str,
+    port: int,
+    **_: Any,
+) -> int:
+    """Check that all `hosts` are ready, then train on them; return the run's exit code."""
+    machines = parse_hosts(hosts, training.workers)
+    ssh = Ssh(str(ssh_config) if ssh_config else "")
+    python, directory = python or sys.executable, remote_directory(directory)
+    variables = parse_variables(env, where="--env")
+    known = (address,) if address else (ssh.address_of(machines[0].name),)
+
+    def plan(first_address: str) -> list[Command]:
+        rendezvous = RendezvousPoint(first_address, len(machines), secrets.token_hex(8), port)
+        return plan_hosts(
+            ssh,
+            machines,
+            rendezvous,
+            training.arguments,
+            python=python,
+            directory=directory,
+            run=training.settings.run,
+            variables=variables,
+            restarts=training.restarts,
+        )
+
+    if dry_run:
+        print("# first, on all machines at once: are they ready and alike?")
+        for host in machines:
+            print(Command(probe_command(ssh, host.name, python)).as_shell())
+        if not check:
+            print("# then, with the address under which all reach the first machine:")
+            for command in plan(known[0] if len(machines) > 1 else LOCAL_ADDRESS):
+                print(command.as_shell())
+        return 0
+    description = Describe(directory, str(training.config), training.overrides)
+    # As the probes will return them: JSON has no tuples.
+    settings = msgspec.json.decode(msgspec.json.encode(training.settings))
+    request = PreflightRequest(
+        machines, description, settings, python, port, known, may_ask=not address
+    )
+    found = _check_ready(ssh, request)
+    if check:
+        return 0
+    bare = training.verb != "train"
+    return _run(plan(found), machines, may_lose=bool(training.restarts.fewest), bare=bare)
+
+
+def _check_ready(ssh: Ssh, request: PreflightRequest) -> str:
+    """Print the state of every host; return the rendezvous address, or raise an error."""
+    printing = threading.Lock()
+    width = max(len(host.name) for host in request.hosts)
+
+    def notify(report: MachineReport) -> None:
+        with printing:
+            _talk(f"{report.host.name:{width}} | {describe(report)}")
+
+    _talk(f"checking whether {len(request.hosts)} machines are ready")
+    result = run_preflight(ssh, request, notify)
+    if not result.problems:
+        _talk(f"all are ready; the rendezvous is at {result.address}:{request.port}")
+        return result.address
+    for name, problems in result.problems.items():
+        for problem in problems:
+            _talk(f"{name:{width}} | {problem.what}")
+            if problem.where:
+                _talk(f"{'':{width}} |   where: {problem.where}")
+            if problem.fix:
+                _talk(f"{'':{width}} |   fix:   {problem.fix}")
+    raise ConfigError(
+        f"not ready: {', '.join(result.problems)}; nothing was started",
+        where="--hosts",
+        fix="see above; `unisono launch … --check` only checks",
+    )
+
+
+def describe(report: MachineReport) -> str:
+    """Return one line about a machine."""
+    facts = report.facts
+    if report.problems:
+        return "not ready"
+    return (
+        f"Unisono {facts.unisono}, torch {facts.torch}, Python {facts.python}, "
+        f"{facts.pairs:,} pairs, {amount_of_bytes(facts.free_bytes)} free, "
+        f"clock {report.clock.ahead:+.2f} s"
+    )
+
+
+def _run(
+    commands: list[Command], machines: tuple[Host, ...], *, may_lose: bool, bare: bool
+) -> int:
+    jobs = {node: SshProcess(command.argv) for node, command in enumerate(commands)}
+    running = FanOut(jobs, may_lose=may_lose)
+    show_output(running, [host.name for host in machines], bare=bare)
+    lost = [
+        machines[node].name for node, code in running.exit_codes.items() if code == SSH_FAILED
+    ]
+    if lost:
+        _talk(
+            f"the connection to {', '.join(lost)} broke; the processes there end by themselves"
+        )
+    # Only the machine of process 0 may know how the run ended.
+    return PREEMPTED if PREEMPTED in running.exit_codes.values() else running.exit_code
+
+
+def launch_on_slurm(
+    training: LaunchedTraining,
+    *,
+    dry_run: bool,
+    nodes: int,
+    time_limit: str,
+    partition: str,
+    sbatch: tuple[str, ...],
+    directory: str,
+    python: str,
+    env: tuple[str, ...],
+    output: Path | None,
+    **_: Any,
+) -> int:
+    """Write a Slurm script and submit it."""
+    job = SlurmJob(
+        arguments=training.arguments,
+        python=python or sys.executable,
+        directory=remote_directory(directory),
+        run=Path(training.settings.run),
+        nodes=nodes,
+        workers=training.workers,
+        time_limit=time_limit,
+        partition=partition,
+        further=sbatch_options(sbatch),
+        variables=parse_variables(env, where="--env"),
+    )
+    path = output or job.script_file
+    if not time_limit and "time" not in job.further:
+        _talk(
+            "note: "
+            "without --time, Slurm ends the job at the partition's own limit; if there is "
+            "none, nothing asks the run to save before it is cancelled"
+        )
+    if dry_run:
+        print(f"# would write {path}:\n{job.script()}# and submit it: sbatch --parsable {path}")
+        return 0
+    _write(path, job.script())
+    number = submit_slurm_job(path)
+    print(number)
+    log = job.log.replace("%j", number)
+    _talk(
+        f"submitted job {number}: {path}\n"
+        f"  see:    squeue --job {number}\n"
+        f"  follow: tail -F {log}\n"
+        f"  stop:   scancel {number} (saves; the same command continues)"
+    )
+    return 0
+
+
+def launch_on_kubernetes(
+    training: LaunchedTraining,
+    *,
+    dry_run: bool,
+    nodes: int,
+    name: str,
+    image: str,
+    volume: tuple[str, ...],
+    resource: tuple[str, ...],
+    directory: str,
+    python: str,
+    env: tuple[str, ...],
+    output: Path | None,
+    **_: Any,
+) -> int:
+    """Write a manifest, and print how to apply it."""
+    if not image:
+        raise ConfigError(
+            "there is no container image",
+            where="--image",
+            fix="pass one that contains Unisono",
+        )
+    variables = parse_variables(env, where="--env")
+    check_variables(variables)
+    job = TrainJob(
+        name=check_name(name or job_name(training.config.stem)),
+        image=image,
+        arguments=training.arguments,
+        nodes=nodes,
+        workers=training.workers,
+        python=python or "python",
+        directory=directory,
+        variables=variables,
+        volumes=volumes_of(volume),
+        resources=resources_of(resource),
+    )
+    path = output or Path(f"{job.name}.trainjob.json")
+    relative = [] if directory else relative_paths(training)
+    if relative:
+        _talk(
+            "note: "
+            f"{', '.join(relative)} will be looked up in the image's working directory; choose "
+            "another with --directory, such as the path of a --volume"
+        )
+    if dry_run:
+        _talk(f"would write {path}, for `kubectl apply -f {path}`:")
+        print(job.text(), end="")
+        return 0
+    _write(path, job.text())
+    _talk(
+        f"wrote {path}\n"
+        f"  start:  kubectl apply -f {path}\n"
+        f"  see:    kubectl get trainjob {job.name}\n"
+        f"  follow: kubectl logs -f -l jobset.sigs.k8s.io/jobset-name={job.name} --prefix\n"
+        f"  stop:   kubectl delete trainjob {job.name} (saves)"
+    )
+    return 0
+
+
+def relative_paths(training: LaunchedTraining) -> list[str]:
+    """Return the files and directories of a run whose paths are relative."""
+    settings = training.settings
+    paths = (training.config, settings.corpus.directory, settings.run)
+    return [str(path) for path in paths if not Path(path).is_absolute()]
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_text(path, text)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {path}: {error.strerror}",
+            where="--output",
+            fix="choose another file",
+        ) from error
+
+
+def _talk(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
