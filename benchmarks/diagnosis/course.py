@@ -16,7 +16,7 @@ import psutil
 from diagnosis.texts import data_tables, prepare
 from unisono.config.load import resolve, to_toml
 from unisono.diagnose.report import Report
-from unisono.lab.fan_out import plan_agent
+from unisono.lab.build import plan_agent
 from unisono.lab.lab import Lab, LabProcess
 from unisono.lab.plan import LabPlan
 from unisono.launch.plan import Command

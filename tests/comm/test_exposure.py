@@ -10,7 +10,7 @@ import pytest
 
 from support.tiny import tiny_settings
 from unisono.config.load import to_toml
-from unisono.lab.fan_out import plan_agent
+from unisono.lab.build import plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
 

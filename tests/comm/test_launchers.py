@@ -10,7 +10,7 @@ import pytest
 from support.slurm import Slurm, missing
 from support.tiny import tiny_settings, write_text
 from unisono.config.load import to_toml
-from unisono.lab.fan_out import LabFanOut, plan_agent
+from unisono.lab.build import plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
 from unisono.launch.fan_out import OutputLine
@@ -112,7 +112,7 @@ def test_a_node_with_something_else_is_named_with_the_difference(what, corpus_ho
         else:
             mount(lab, other_corpus(tmp_path / "other"), corpus_home / "corpus")
         agents = [(node, plan_agent(plan, node, ["train", str(config)])) for node in (0, 1)]
-        running = LabFanOut(lab, agents)
+        running = lab.fan_out(agents)
         said = [event.text for event in running.events() if isinstance(event, OutputLine)]
     assert running.exit_code == 4, said
     wanted = {

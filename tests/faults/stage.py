@@ -13,7 +13,7 @@ import psutil
 from support.tiny import tiny_settings
 from unisono.config.load import to_toml
 from unisono.jsonl import read_lines
-from unisono.lab.fan_out import plan_agent
+from unisono.lab.build import plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
 from unisono.launch.plan import Command

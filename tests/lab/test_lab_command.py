@@ -64,7 +64,7 @@ def test_who_is_not_root_is_told_so_and_how_it_works_nevertheless():
     refused = lab("--", "true", before=["unshare", "--user"])
     assert refused.returncode == 2
     what, where, fix = refused.stderr.splitlines()
-    assert "only be made by root" in what
+    assert "only root can make a laboratory" in what
     assert where == "  where: user 65534"
     assert "`sudo`" in fix
 

@@ -13,7 +13,6 @@ import pytest
 from traces import networks_in_use, until
 
 from unisono.errors import ConfigError, RunError
-from unisono.lab.fan_out import LabFanOut
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
 from unisono.launch.plan import Command
@@ -193,7 +192,7 @@ def test_when_one_node_fails_the_others_are_stopped(monkeypatch):
     script = "trap '' TERM; echo waiting; while :; do sleep 0.05; done"
     programs = [(0, Command(("sh", "-c", script))), (1, Command(("sh", "-c", "exit 3")))]
     with Lab(LabPlan()) as lab:
-        running = LabFanOut(lab, programs)
+        running = lab.fan_out(programs)
         list(running.events())
         assert running.exit_code == 3
 
@@ -201,7 +200,7 @@ def test_when_one_node_fails_the_others_are_stopped(monkeypatch):
 def test_long_and_unfinished_lines_arrive_with_the_name_of_their_node():
     script = "printf 'a\\nb\\n'; printf 'bad \\377 byte\\n' >&2; (sleep 0.3; printf 'no end') &"
     with Lab(LabPlan()) as lab:
-        running = LabFanOut(lab, [(node, Command(("sh", "-c", script))) for node in (0, 1)])
+        running = lab.fan_out([(node, Command(("sh", "-c", script))) for node in (0, 1)])
         events = list(running.events())
     lines = [event for event in events if hasattr(event, "text")]
     for node in (0, 1):

@@ -7,9 +7,8 @@ from click.testing import CliRunner
 
 from unisono.cli import unisono
 from unisono.errors import ConfigError
-from unisono.lab.build import dry_run
+from unisono.lab.build import dry_run, plan_agent
 from unisono.lab.commands import cores_of, shape_received, shape_sent
-from unisono.lab.fan_out import plan_agent
 from unisono.lab.plan import LabPlan, Shape, address_of, hosts_file, shape_of
 from unisono.launch.plan import Command
 
@@ -129,7 +128,7 @@ def test_a_dry_run_shows_the_agents_of_all_nodes():
         (("--on", "1", "--", "train", "x.toml"), "`train` runs on all nodes"),
         (("--on", "2", "--", "bash"), "there is no node 2"),
         (("--on", "x", "--", "bash"), '"x" is not a node'),
-        (("--link-from", "10mbit", "--", "bash"), "does not say which node"),
+        (("--link-from", "10mbit", "--", "bash"), "does not name a node"),
         (("--", "report", "x"), "there is no program `report`"),
         (("--", "no-such-program"), "there is no program `no-such-program`"),
     ],

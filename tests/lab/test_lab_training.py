@@ -9,7 +9,7 @@ from traces import below, gone
 
 from support.tiny import tiny_settings
 from unisono.config.load import to_toml
-from unisono.lab.fan_out import LabFanOut, plan_agent
+from unisono.lab.build import plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
 from unisono.records.view import read_run
@@ -60,7 +60,7 @@ def test_two_nodes_make_the_updates_of_two_local_processes_over_their_link(homes
     plan = LabPlan(nodes=2, link="1gbit")
     with Lab(plan) as lab:
         programs = [(node, plan_agent(plan, node, ["train", str(path)])) for node in (0, 1)]
-        running = LabFanOut(lab, programs)
+        running = lab.fan_out(programs)
         said = [event.text for event in running.events() if hasattr(event, "text")]
         assert running.exit_code == 0, said
         sent = [sent_bytes(lab, node) for node in (0, 1)]

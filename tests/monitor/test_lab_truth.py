@@ -9,7 +9,7 @@ from support.tiny import tiny_settings
 from unisono.config.load import to_toml
 from unisono.diagnose.case import open_case
 from unisono.diagnose.diagnosis import diagnose
-from unisono.lab.fan_out import plan_agent
+from unisono.lab.build import plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
 from unisono.records.view import read_run

@@ -20,37 +20,39 @@ from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.exit_codes import PREEMPTED
 from unisono.lab.build import dry_run as lab_dry_run
-from unisono.lab.fan_out import LabFanOut, plan_agent
+from unisono.lab.build import plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan, name_of
 from unisono.launch.plan import Command, Restarts
 from unisono.records.status import was_preempted
 
-ALL = "all"
-TOGETHER = {"train": train, "check": check}  # what all nodes do under torchrun
+ALL_NODES = "all"
+DISTRIBUTED = {"train": train, "check": check}  # verbs that all nodes run under torchrun
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--nodes", default=2, show_default=True, help="How many machines.")
+@click.option("--nodes", default=2, show_default=True, help="Number of machines.")
 @click.option(
     "--workers-per-node",
     default=1,
     show_default=True,
     type=click.IntRange(1),
-    help="How many processes train on each.",
+    help="Processes on each machine.",
 )
 @click.option("--link", default="", metavar="RATE", help="Rate of every link, such as 100mbit.")
 @click.option(
     "--link-from",
     multiple=True,
     metavar="NODE=RATE",
-    help="Rate at which one node sends, such as 1=10mbit; may be given several times.",
+    help="Rate at which one node sends, such as 1=10mbit; repeatable.",
 )
-@click.option("--burst", default="", metavar="SIZE", help="What may pass at once: 64kb.")
-@click.option("--delay", default="", metavar="TIME", help="Delay of what a node sends: 5ms.")
+@click.option(
+    "--burst", default="", metavar="SIZE", help="How much may pass at once, such as 64kb."
+)
+@click.option("--delay", default="", metavar="TIME", help="Delay of every packet, such as 5ms.")
 @restarts_option
 @fewest_option
-@click.option("--on", default="", metavar="NODE", help="Where a program runs: 0, 1, … or all.")
+@click.option("--on", default="", metavar="NODE", help="Node to run on: 0, 1, … or all.")
 @click.option("--dry-run", is_flag=True, help="Show the commands; needs no root.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def lab(
@@ -66,29 +68,29 @@ def lab(
     dry_run: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Make virtual machines node0, node1, … of this one, run COMMAND there, clear up.
+    """Make virtual machines node0, node1, … on this one, run COMMAND there, clean up.
 
     `lab -- train CONFIG …` trains on all nodes together, under torchrun, and `lab -- check
     CONFIG …` measures them. Any other command is a program on one node: `lab -- bash` opens a
     shell on node0, `lab --on 1 -- bash` on node1; with `--on all` it runs on every node.
     """
     plan = LabPlan(nodes, workers_per_node, link, _rates(link_from), burst=burst, delay=delay)
-    trains = command[0] in TOGETHER
-    if trains:
-        _check_everywhere(on, command[0])
-    run = _check_training(command) if trains and (restarts or not dry_run) else None
+    distributed = command[0] in DISTRIBUTED
+    if distributed:
+        _check_all_nodes(on, command[0])
+    run = _check_training(command) if distributed and (restarts or not dry_run) else None
     again = Restarts(restarts, str(run or ""), fewest)
-    programs = _training(plan, command, again) if trains else _programs(plan, on, command)
+    programs = _agents(plan, command, again) if distributed else _programs(plan, on, command)
     if dry_run:
         print(lab_dry_run(plan, programs, sorted(os.sched_getaffinity(0))))
         return
     began = time.time()
     with Lab(plan) as machines:
-        alone = len(programs) == 1 and not trains
+        alone = len(programs) == 1 and not distributed
         code = (
             _attach(machines, *programs[0])
             if alone
-            else _everywhere(
+            else _run_on_all(
                 machines, programs, may_lose=bool(fewest), bare=command[0] == "check"
             )
         )
@@ -103,22 +105,22 @@ def _rates(texts: Sequence[str]) -> dict[int, str]:
         node, equals, rate = text.partition("=")
         if not equals or not node.strip().isdecimal():
             raise ConfigError(
-                f'"{text}" does not say which node', where="--link-from", fix="write 1=10mbit"
+                f'"{text}" does not name a node', where="--link-from", fix="write 1=10mbit"
             )
         rates[int(node)] = rate
     return rates
 
 
-def _check_everywhere(on: str, verb: str) -> None:
+def _check_all_nodes(on: str, verb: str) -> None:
     if on:
         raise ConfigError(
             f"`{verb}` runs on all nodes",
             where="--on",
-            fix="leave --on out, or use fewer nodes",
+            fix="leave out --on, or use fewer nodes",
         )
 
 
-def _training(
+def _agents(
     plan: LabPlan, words: Sequence[str], restarts: Restarts
 ) -> list[tuple[int, Command]]:
     nodes = range(plan.nodes)
@@ -130,17 +132,17 @@ def _programs(plan: LabPlan, on: str, words: Sequence[str]) -> list[tuple[int, C
         known = words[0] in VERBS
         fix = f"write `unisono {words[0]} …`" if known else "check its name, or give its path"
         raise ConfigError(f"there is no program `{words[0]}`", where="lab", fix=fix)
-    if on != ALL and not (on or "0").isdecimal():
+    if on != ALL_NODES and not (on or "0").isdecimal():
         raise ConfigError(f'"{on}" is not a node', where="--on", fix="give a number, or all")
-    nodes = range(plan.nodes) if on == ALL else [int(on or "0")]
+    nodes = range(plan.nodes) if on == ALL_NODES else [int(on or "0")]
     for node in nodes:
         plan.check_node(node, where="--on")
     return [(node, Command(tuple(words))) for node in nodes]
 
 
 def _check_training(words: Sequence[str]) -> Path:
-    """Return the run directory of the command; what is wrong with it is said once, and now."""
-    parameters = TOGETHER[words[0]].make_context(words[0], list(words[1:])).params
+    """Return the run directory of the command; raise its errors now, and only once."""
+    parameters = DISTRIBUTED[words[0]].make_context(words[0], list(words[1:])).params
     settings = load_settings(parameters["config"], parameters["overrides"])
     open_corpus(Path(settings.corpus.directory))
     return Path(settings.run)
@@ -151,24 +153,24 @@ def _attach(machines: Lab, node: int, command: Command) -> int:
     names = ", ".join(name_of(node) for node in range(machines.plan.nodes))
     print(f"on {name_of(node)}; the machines are {names}", file=sys.stderr, flush=True)
     job = machines.attach(node, command.argv, variables=command.variables)
-    with forwarding_signals(job.pass_on):
+    with forwarding_signals(job.forward):
         code = job.wait()
     _take_terminal_back()
     return 128 - code if code < 0 else code
 
 
-def _everywhere(
+def _run_on_all(
     machines: Lab, programs: Sequence[tuple[int, Command]], *, may_lose: bool, bare: bool
 ) -> int:
-    """Run programs on all nodes and show what they say; return the first bad exit code."""
-    running = LabFanOut(machines, programs, may_lose=may_lose)
+    """Run programs on all nodes and show their output; return the first bad exit code."""
+    running = machines.fan_out(programs, may_lose=may_lose)
     names = [name_of(node) for node in range(machines.plan.nodes)]
     show_output(running, names, bare=bare)
     return running.exit_code
 
 
 def _take_terminal_back() -> None:
-    # A shell takes the terminal for itself, and from inside a machine it cannot give it back.
+    # A shell takes the terminal for itself, and cannot return it from inside a machine.
     if os.isatty(0):
         before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         os.tcsetpgrp(0, os.getpgrp())

@@ -1,14 +1,15 @@
-"""How a laboratory is put together, step by step: for real, or only to be shown."""
+"""How a laboratory is built: for real, or as a dry run; and what trains on its nodes."""
 
+import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unisono.lab import commands
 from unisono.lab.commands import Argv
-from unisono.lab.plan import LabPlan, name_of
-from unisono.launch.plan import Command
+from unisono.lab.plan import LabPlan, address_of, name_of
+from unisono.launch.plan import NO_RESTARTS, Command, RendezvousPoint, Restarts, agent_command
 
 _PLACEHOLDER = re.compile(r"'(\$(?:switch|node\d+))'")
 
@@ -16,10 +17,10 @@ _PLACEHOLDER = re.compile(r"'(\$(?:switch|node\d+))'")
 def build(
     plan: LabPlan, hold: Callable[[str, Argv], str], do: Callable[[Argv], None]
 ) -> tuple[str, tuple[str, ...]]:
-    """Make the switch and the machines of `plan`; return their process numbers.
+    """Make the switch and the machines of `plan`; return their process ids.
 
-    `hold` starts a command that stays and returns the process number that it says; `do`
-    runs one to its end.
+    `hold` starts a command that keeps running and returns the process id it prints; `do` runs
+    a command to its end.
     """
     switch = hold(commands.SWITCH, commands.make_switch())
     machines = []
@@ -37,22 +38,22 @@ def build(
 
 @dataclass
 class DryRun:
-    """Writes down what would be run; process numbers that nobody knows yet have a `$`."""
+    """Collects the commands instead of running them; unknown process ids become `$name`."""
 
     lines: list[str] = field(default_factory=list)
 
     def hold(self, name: str, argv: Argv) -> str:
-        """Write down a command that stays."""
-        self.lines.append(f"# stays until its input ends; it prints ${name}:")
+        """Collect a command that keeps running."""
+        self.lines.append(f"# runs until its input ends; it prints ${name}:")
         self.do(argv)
         return f"${name}"
 
     def do(self, argv: Argv) -> None:
-        """Write down a command."""
+        """Collect a command."""
         self.run(Command(argv))
 
     def run(self, command: Command) -> None:
-        """Write down a command with its variables."""
+        """Collect a command with its variables."""
         self.lines.append(_PLACEHOLDER.sub(r"\1", command.as_shell()))
 
 
@@ -60,11 +61,37 @@ def dry_run(
     plan: LabPlan, programs: Sequence[tuple[int, Command]], cores: Sequence[int]
 ) -> str:
     """Return the commands that would make the laboratory and run `programs` on its nodes."""
-    page = DryRun()
-    _, machines = build(plan, page.hold, page.do)
-    page.lines.append("# at the same time:" if len(programs) > 1 else "# and then:")
+    shown = DryRun()
+    _, machines = build(plan, shown.hold, shown.do)
+    shown.lines.append("# at the same time:" if len(programs) > 1 else "# and then:")
     for node, program in programs:
         share = commands.cores_of(node, plan.nodes, cores)
         argv = commands.enter(machines[node], share, str(Path.cwd()), program.argv)
-        page.run(Command(argv, program.variables))
-    return "\n".join(page.lines)
+        shown.run(Command(argv, program.variables))
+    return "\n".join(shown.lines)
+
+
+def plan_agent(
+    plan: LabPlan,
+    node: int,
+    arguments: Sequence[str],
+    *,
+    restarts: Restarts = NO_RESTARTS,
+    options: Sequence[str] = (),
+) -> Command:
+    """Return the command of one node; together they run `unisono ARGUMENTS` as one run.
+
+    `options` are further options of torchrun, of which the last one counts.
+    """
+    command = agent_command(
+        # The usual port is free: the machine has a network of its own.
+        RendezvousPoint(name_of(0), plan.nodes, "lab"),
+        arguments,
+        workers=plan.workers_per_node,
+        is_first=node == 0,
+        restarts=restarts,
+        options=(f"--local-addr={address_of(node)}", *options),
+    )
+    cores = commands.cores_of(node, plan.nodes, sorted(os.sched_getaffinity(0)))
+    threads = max(1, len(cores) // plan.workers_per_node)
+    return replace(command, variables={"OMP_NUM_THREADS": str(threads)})

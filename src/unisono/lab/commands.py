@@ -1,10 +1,9 @@
-"""The commands a laboratory consists of: plain util-linux and iproute2, made to be read.
+"""The commands a laboratory consists of, and what they need of the machine they run on.
 
-Nothing here gets a name that the host could see. A namespace lives as long as a process in
-it, and the first process of each waits for the end of its standard input, which only the
-laboratory holds open. So whatever ends the laboratory, the kernel clears up behind it.
-
-What a laboratory needs of the machine it is made on.
+They are plain util-linux and iproute2. Nothing here gets a name that the host could see. A
+namespace lives as long as a process in it, and the first process of each waits for the end of
+its standard input, which only the laboratory holds open. So however the laboratory ends, the
+kernel cleans up after it.
 """
 
 import os
@@ -16,16 +15,16 @@ from unisono.errors import ConfigError
 from unisono.lab.plan import INTERFACE, LabPlan, Shape, address_of, hosts_file, name_of
 
 SWITCH = "switch"
-# What may wait for its turn on a full link before packets are dropped.
+# How much a full link queues before it drops packets.
 QUEUE_SECONDS, QUEUE_BYTES = 0.05, 64 * 1024
 
 SWITCH_SCRIPT = """\
 echo $$
 exec cat"""
 
-# The first line has to come before the second: in the old /proc this process still has the
-# number under which the host knows it. /proc and /sys are then those of the new machine.
-# /tmp is covered only while /etc/hosts is made. The process that stays must not leave zombies
+# The first line must come before the second: in the old /proc, this process still has the id
+# under which the host knows it. /proc and /sys are then those of the new machine. /tmp is
+# covered only while /etc/hosts is made. The process that keeps running must not leave zombies
 # behind, so it ignores the end of orphans.
 MACHINE_SCRIPT = """\
 read number rest < /proc/self/stat
@@ -44,12 +43,12 @@ Argv = tuple[str, ...]
 
 
 def make_switch() -> Argv:
-    """Return the command that holds the switch's network; it says its process number."""
+    """Return the command that holds the switch's network; it prints its process id."""
     return ("unshare", "--net", "sh", "-ec", SWITCH_SCRIPT)
 
 
 def make_machine(node: int, nodes: int) -> Argv:
-    """Return the command that is a machine; it says its process number when it is up.
+    """Return the command that is a machine; it prints its process id when it is up.
 
     When it ends, all processes of the machine are killed.
     """
@@ -60,7 +59,7 @@ def make_machine(node: int, nodes: int) -> Argv:
 
 
 def set_up_switch(switch: str) -> list[Argv]:
-    """Return the commands that plug a bridge into the switch's network."""
+    """Return the commands that add a bridge to the switch's network."""
     return [
         _in_network(switch, "ip", "link", "add", SWITCH, "type", "bridge"),
         _in_network(switch, "ip", "link", "set", SWITCH, "up"),
@@ -68,7 +67,7 @@ def set_up_switch(switch: str) -> list[Argv]:
 
 
 def connect(node: int, switch: str, machine: str) -> list[Argv]:
-    """Return the commands that lay a cable from the switch to a node's interface."""
+    """Return the commands that connect a node's interface to the switch by a cable."""
     port = port_of(node)
     link = ("ip", "link")
     return [
@@ -85,18 +84,18 @@ def connect(node: int, switch: str, machine: str) -> list[Argv]:
 
 
 def set_carrier(node: int, switch: str, *, up: bool) -> Argv:
-    """Return the command that plugs a node's cable in, or pulls it out."""
+    """Return the command that plugs in a node's cable, or unplugs it."""
     state = "up" if up else "down"
     return _in_network(switch, "ip", "link", "set", port_of(node), state)
 
 
 def shape_sent(machine: str, shape: Shape, *, anew: bool = False) -> list[Argv]:
-    """Return the commands that limit what a machine sends; `anew` if it was limited before."""
+    """Return the commands that limit what a machine sends; `anew` if it has limits already."""
     return [_in_network(machine, *command) for command in _shaping(INTERFACE, shape, anew)]
 
 
 def shape_received(node: int, switch: str, shape: Shape, *, anew: bool = False) -> list[Argv]:
-    """Return the commands that limit what a machine is sent."""
+    """Return the commands that limit what a machine receives."""
     return [_in_network(switch, *command) for command in _shaping(port_of(node), shape, anew)]
 
 
@@ -110,8 +109,8 @@ def enter(
 ) -> Argv:
     """Return the command that runs `argv` in a directory of a machine, on some cores.
 
-    `nsenter` waits outside for the program. A terminal sends Ctrl-C to both; then only the
-    program may mind.
+    `nsenter` waits outside for the program. A terminal sends Ctrl-C to both, but only the
+    program may react to it.
     """
     outside = ("env", "--ignore-signal=INT,QUIT") if at_terminal else ()
     inside = ("--default-signal=INT,QUIT",) if at_terminal else ()
@@ -123,7 +122,7 @@ def enter(
 
 
 def cores_of(node: int, nodes: int, cores: Sequence[int]) -> Sequence[int]:
-    """Return the cores of a node: each has its own, as long as there are enough."""
+    """Return the cores of a node: each has its own, if there are enough."""
     if len(cores) < nodes:
         return [cores[node % len(cores)]]
     return cores[node * len(cores) // nodes : (node + 1) * len(cores) // nodes]
@@ -146,7 +145,7 @@ def _shaping(interface: str, shape: Shape, anew: bool) -> list[Argv]:
     parent: Argv = ("root",)
     if shape.delay_seconds:
         microseconds = f"{shape.delay_seconds * 1e6:.0f}us"
-        # Room for all packets that are under way at once.
+        # Room for all packets in flight.
         delay = ("netem", "delay", microseconds, "limit", "100000")
         commands.append((*replace, *parent, "handle", "1:", *delay))
         parent = ("parent", "1:1")
@@ -160,7 +159,7 @@ def _shaping(interface: str, shape: Shape, anew: bool) -> list[Argv]:
     return commands
 
 
-PACKAGES = {
+DEBIAN_PACKAGES = {
     "ip": "iproute2",
     "tc": "iproute2",
     "unshare": "util-linux",
@@ -173,14 +172,14 @@ SYSTEM_DIRECTORIES = ("/usr/sbin", "/sbin", "/usr/bin", "/bin")
 
 
 def search_path() -> str:
-    """Return PATH with the directories that hold `ip` and `tc` for everybody but root."""
+    """Return PATH with the system directories, which only root usually has in it."""
     present = os.environ.get("PATH", "").split(os.pathsep)
     extra = [directory for directory in SYSTEM_DIRECTORIES if directory not in present]
     return os.pathsep.join([*filter(None, present), *extra])
 
 
 def check_requirements(plan: LabPlan) -> None:
-    """Raise an error that says what is missing on this machine; change nothing."""
+    """Raise an error if this machine lacks something; change nothing."""
     _check_root()
     _check_tools()
     _check_kernel(plan)
@@ -189,7 +188,7 @@ def check_requirements(plan: LabPlan) -> None:
 def _check_root() -> None:
     if os.geteuid() != 0:
         raise ConfigError(
-            "a laboratory can only be made by root: it creates machines and networks",
+            "only root can make a laboratory: it creates namespaces and networks",
             where=f"user {os.geteuid()}",
             fix="write `sudo` before the command or, where users may create namespaces, "
             "`unshare --map-root-user`",
@@ -198,9 +197,9 @@ def _check_root() -> None:
 
 def _check_tools() -> None:
     path = search_path()
-    missing = [tool for tool in PACKAGES if shutil.which(tool, path=path) is None]
+    missing = [tool for tool in DEBIAN_PACKAGES if shutil.which(tool, path=path) is None]
     if missing:
-        packages = dict.fromkeys(PACKAGES[tool] for tool in missing)
+        packages = dict.fromkeys(DEBIAN_PACKAGES[tool] for tool in missing)
         raise ConfigError(
             f"programs are missing: {', '.join(missing)}",
             where=f"PATH {path}",
@@ -212,9 +211,9 @@ def _check_kernel(plan: LabPlan) -> None:
     refusal = _refusal(())
     if refusal:
         raise ConfigError(
-            f"the kernel makes no namespaces for us: {refusal}",
+            f"the kernel does not let us create namespaces: {refusal}",
             where="unshare",
-            fix="in a container: give it more rights, such as docker run --privileged",
+            fix="in a container, give it more privileges, such as docker run --privileged",
         )
     for module, purpose, command in _features(plan):
         refusal = _refusal(command)
@@ -222,9 +221,8 @@ def _check_kernel(plan: LabPlan) -> None:
             raise ConfigError(
                 f"this kernel lacks {module}, which {purpose} needs: {refusal}",
                 where="the running kernel",
-                fix=f"`modprobe {module}` if there is such a module (some systems have it in a "
-                "package of its own: linux-modules-extra, kernel-modules-extra); if not, "
-                "there is no way around it on this machine",
+                fix=f"run `modprobe {module}`; on some systems it is in an extra package "
+                "(linux-modules-extra, kernel-modules-extra)",
             )
 
 
@@ -242,7 +240,7 @@ def _features(plan: LabPlan) -> Iterator[tuple[str, str, Argv]]:
 
 
 def _refusal(command: Argv) -> str:
-    """Return what the kernel says against `command` in a network that then vanishes."""
+    """Return why the kernel refuses `command` in a temporary network, or ""."""
     argv = ("unshare", "--net", "--uts", "--mount", "--pid", "--fork", *(command or ("true",)))
     done = subprocess.run(
         argv,

@@ -1,9 +1,4 @@
-"""The first process of a machine or of the switch: while it lives, they exist.
-
-A program that runs on a machine of the laboratory.
-
-A laboratory: machines that are made, used, disturbed and gone.
-"""
+"""A running laboratory: its machines, the programs on them, and faults to inject."""
 
 import os
 import shlex
@@ -22,14 +17,16 @@ from unisono.lab import commands
 from unisono.lab.build import build
 from unisono.lab.commands import Argv, check_requirements, search_path
 from unisono.lab.plan import LabPlan, address_of, name_of, shape_of
+from unisono.launch.fan_out import FanOut
+from unisono.launch.plan import Command
 
 
-class Holder:
-    """A process that holds namespaces open until it is released, or until we die."""
+class NamespaceHolder:
+    """The first process of a machine or the switch: its namespaces exist while it lives."""
 
     def __init__(self, argv: Argv) -> None:
-        # A session of its own: Ctrl-C at the terminal is not for it. Its standard input
-        # ends when it is closed here or when this process is gone, even by kill -9.
+        # In a session of its own, Ctrl-C at the terminal does not reach it. Its standard input
+        # ends when we close it or when this process dies, even by kill -9.
         self._process = subprocess.Popen(
             argv,
             env={**os.environ, "PATH": search_path()},
@@ -39,18 +36,18 @@ class Holder:
             text=True,
             start_new_session=True,
         )
-        self.number = self._read_number()
+        self.pid = self._read_pid()
 
-    def _read_number(self) -> str:
-        number = self._process.stdout.readline().strip() if self._process.stdout else ""
-        if not number.isdecimal():
+    def _read_pid(self) -> str:
+        pid = self._process.stdout.readline().strip() if self._process.stdout else ""
+        if not pid.isdecimal():
             _, reason = self._process.communicate()
             raise RunError(
                 f"a machine did not start: {' '.join(reason.split()) or 'no reason given'}",
                 where="unshare",
-                fix="in a container: give it more rights, such as docker run --privileged",
+                fix="in a container, give it more privileges, such as docker run --privileged",
             )
-        return number
+        return pid
 
     def release(self) -> None:
         """End the namespaces and every process in them; return when they are gone."""
@@ -59,10 +56,10 @@ class Holder:
 
 
 class LabProcess(subprocess.Popen[str]):
-    """Used like any other `Popen` of text; signals reach the program on the machine.
+    """A program on a machine of the laboratory, used like any other `Popen` of text.
 
-    The process that was started here only carries the program into the machine, waits for
-    it and ends as it does; `program` is the program itself.
+    The process started here only enters the machine, waits for the program and ends as it
+    does; `program` is the id of the program itself, which gets the signals.
     """
 
     def __init__(
@@ -89,7 +86,7 @@ class LabProcess(subprocess.Popen[str]):
 
     @property
     def program(self) -> int | None:
-        """Return the number of the program's process on the host, or None if there is none."""
+        """Return the program's process id on the host, or None if it does not run."""
         try:
             children = psutil.Process(self.pid).children()
         except psutil.NoSuchProcess:
@@ -97,7 +94,7 @@ class LabProcess(subprocess.Popen[str]):
         return children[0].pid if children else None
 
     def send_signal(self, sig: int) -> None:
-        """Send a signal to the program; SIGKILL also to the processes of its group."""
+        """Send a signal to the program; SIGKILL to its whole process group."""
         if self.poll() is not None:
             return
         if sig == signal.SIGKILL and not self._at_terminal:
@@ -108,13 +105,13 @@ class LabProcess(subprocess.Popen[str]):
         except ProcessLookupError:  # it ended by itself a moment ago
             self.poll()
 
-    def pass_on(self, sig: int) -> None:
-        """Send a signal that this process got, unless the terminal has sent it to all."""
+    def forward(self, sig: int) -> None:
+        """Send on a signal to this process, unless the terminal has sent it to both."""
         if not (self._at_terminal and sig == signal.SIGINT):
             self.send_signal(sig)
 
     def close(self) -> None:
-        """Wait for the program, whose machine is gone, and close what it was read from."""
+        """Wait for the program, whose machine is gone, and close its streams."""
         self.wait()
         for stream in (self.stdin, self.stdout, self.stderr):
             if stream is not None:
@@ -122,9 +119,9 @@ class LabProcess(subprocess.Popen[str]):
 
 
 class Lab:
-    """Machines as `plan` says, from entering to leaving the `with` block.
+    """The machines of `plan`, from entering to leaving the `with` block.
 
-    Leaving it kills whatever still runs on them, and so does the death of this process.
+    Leaving it kills everything that still runs on them, and so does the death of this process.
     """
 
     def __init__(self, plan: LabPlan) -> None:
@@ -132,7 +129,7 @@ class Lab:
         self._open = ExitStack()
         self._switch = ""
         self._machines: tuple[str, ...] = ()
-        self._holders: dict[str, Holder] = {}
+        self._holders: dict[str, NamespaceHolder] = {}
         self._jobs: list[LabProcess] = []
 
     def __enter__(self) -> "Lab":
@@ -140,10 +137,10 @@ class Lab:
         with ExitStack() as undo:
 
             def hold(name: str, argv: Argv) -> str:
-                holder = Holder(argv)
+                holder = NamespaceHolder(argv)
                 undo.callback(holder.release)
                 self._holders[name] = holder
-                return holder.number
+                return holder.pid
 
             self._switch, self._machines = build(self.plan, hold, self._do)
             self._open = undo.pop_all()
@@ -186,7 +183,7 @@ class Lab:
         stdout: int | IO[Any] | None = None,
         stderr: int | IO[Any] | None = None,
     ) -> LabProcess:
-        """Start a program on a node; killing the job kills the program."""
+        """Start a program on a node; killing the process returned kills the program."""
         command, environment = self.command(node, argv), self._variables(variables)
         return self._keep(
             LabProcess(command, environment, stdin=stdin, stdout=stdout, stderr=stderr)
@@ -195,7 +192,7 @@ class Lab:
     def attach(
         self, node: int, argv: Sequence[str], *, variables: Mapping[str, str] | None = None
     ) -> LabProcess:
-        """Start a program that takes over our input and output, and our terminal."""
+        """Start a program that takes over our input, output and terminal."""
         at_terminal = os.isatty(0)
         command = self.command(node, argv, at_terminal=at_terminal)
         environment = self._variables(variables)
@@ -209,7 +206,7 @@ class Lab:
         variables: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program on a node to its end; return its exit code and what it said."""
+        """Run a program on a node to its end; return its exit code and output."""
         job = self.start(
             node, argv, variables=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -220,18 +217,29 @@ class Lab:
             raise
         return subprocess.CompletedProcess(list(argv), job.returncode, out, err)
 
+    def fan_out(
+        self, programs: Sequence[tuple[int, Command]], *, may_lose: bool = False
+    ) -> FanOut:
+        """Start programs on several nodes, with their output read in one place."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        jobs = {
+            node: self.start(node, command.argv, variables=command.variables, **pipes)
+            for node, command in programs
+        }
+        return FanOut(jobs, may_lose=may_lose)
+
     def link_down(self, node: int) -> None:
-        """Pull the cable out of a node: it reaches nobody but itself."""
+        """Unplug the cable of a node: it reaches nobody but itself."""
         self.plan.check_node(node, where="Lab.link_down")
         self._do(commands.set_carrier(node, self._switch, up=False))
 
     def link_up(self, node: int) -> None:
-        """Plug the cable of a node in again."""
+        """Plug in the cable of a node again."""
         self.plan.check_node(node, where="Lab.link_up")
         self._do(commands.set_carrier(node, self._switch, up=True))
 
     def set_link(self, node: int, rate: str, *, sent_only: bool = False) -> None:
-        """Change the rate of a node's cable, "" for no limit, while it is in use."""
+        """Change the rate of a node's cable while it is in use; "" is no limit."""
         self.plan.check_node(node, where="Lab.set_link")
         sent = shape_of(rate, self.plan.burst, self.plan.delay, where="Lab.set_link")
         steps = commands.shape_sent(self._machines[node], sent, anew=True)
@@ -242,7 +250,7 @@ class Lab:
             self._do(step)
 
     def power_off(self, node: int) -> None:
-        """Let a node vanish with all that runs on it, for good."""
+        """Remove a node for good, with everything that runs on it."""
         self.plan.check_node(node, where="Lab.power_off")
         self._holders[name_of(node)].release()
 
