@@ -11,7 +11,7 @@ from unisono.comm.group import Solo
 from unisono.comm.protocol import World
 from unisono.comm.strategies.all_reduce import SummedReplica
 from unisono.comm.strategies.threaded_replica import ThreadedReplica, replica_alone, twin_of
-from unisono.models.dropout import Dropout, start_numbers
+from unisono.models.dropout import Dropout, seed_rng
 from unisono.stopwatch import Stopwatch
 from unisono.thread_lanes import Lanes, in_lane
 
@@ -32,7 +32,7 @@ class Tied(nn.Module):
 
 
 def loss_of(model, batch):
-    start_numbers(int(batch[0, 0] * 1000))
+    seed_rng(int(batch[0, 0] * 1000))
     return model(batch).square().sum()
 
 

@@ -21,7 +21,7 @@ def test_with_hardly_any_dropout_it_is_what_torch_computes(kind):
         layer = attention(share).train()
         query, memory = layer.split(x)
         mask = causal_mask(query, past=0) if kind == "masked" else None
-        results.append(layer.look(query, memory, mask, causal=kind == "causal"))
+        results.append(layer.attend(query, memory, mask, causal=kind == "causal"))
     torch.testing.assert_close(results[1], results[0])
 
 

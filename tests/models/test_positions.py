@@ -5,7 +5,7 @@ import torch
 
 from models.sample import small_model, words
 from unisono.errors import ConfigError, DataError
-from unisono.models.positions import sinusoids, turned
+from unisono.models.positions import rotated, sinusoids
 
 
 def test_turning_is_multiplying_by_a_complex_number_of_size_one():
@@ -17,16 +17,16 @@ def test_turning_is_multiplying_by_a_complex_number_of_size_one():
         torch.ones_like(angles), angles
     )
     expected = torch.cat([product.real, product.imag], dim=-1)
-    torch.testing.assert_close(turned(x, sinusoids(7, 8)), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(rotated(x, sinusoids(7, 8)), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_what_a_turned_query_sees_depends_on_the_distance_alone():
+def test_what_a_rotated_query_sees_depends_on_the_distance_alone():
     torch.manual_seed(1)
     query, key, turn = torch.randn(8), torch.randn(8), sinusoids(40, 8)
 
     def score(here, there):
-        one = turned(query.view(1, 1, 1, 8), turn[here : here + 1])
-        other = turned(key.view(1, 1, 1, 8), turn[there : there + 1])
+        one = rotated(query.view(1, 1, 1, 8), turn[here : here + 1])
+        other = rotated(key.view(1, 1, 1, 8), turn[there : there + 1])
         return (one * other).sum()
 
     for here, there in ((5, 2), (2, 9), (7, 7)):
@@ -36,7 +36,7 @@ def test_what_a_turned_query_sees_depends_on_the_distance_alone():
 
 
 def test_turning_keeps_the_kind_of_number():
-    assert turned(torch.ones(1, 1, 3, 4, dtype=torch.bfloat16), sinusoids(3, 4)).dtype == (
+    assert rotated(torch.ones(1, 1, 3, 4, dtype=torch.bfloat16), sinusoids(3, 4)).dtype == (
         torch.bfloat16
     )
 
@@ -135,5 +135,5 @@ def test_the_other_positions_know_no_end(positions):
 def test_impossible_positions_are_refused():
     with pytest.raises(ConfigError, match="a head is 5 wide"):
         small_model(positions="rotary", width=20, heads=4)
-    with pytest.raises(ConfigError, match="how many there are"):
+    with pytest.raises(ConfigError, match="need a largest position"):
         small_model(positions="learned")

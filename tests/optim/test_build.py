@@ -7,7 +7,7 @@ from torch import nn
 from unisono.config.load import resolve
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import build_model
-from unisono.optim.build import WORDS, build_optimizer
+from unisono.optim.build import EMBEDDINGS, build_optimizer
 from unisono.optim.settings import OPTIMIZERS, Adafactor, Adam, AdamW, Sgd
 from unisono.train.checkpoints.state import optimizer_tensors, restore_optimizer
 
@@ -49,10 +49,10 @@ def test_weights_with_a_row_for_each_word_are_a_group_of_their_own():
     for tied, names in ((True, ["shared"]), (False, ["source", "target", "output"])):
         model = build_model(TransformerSettings(**sizes, tied_embeddings=tied), 16)
         groups = build_optimizer(AdamW(weight_decay=0.5), model).param_groups
-        words = [weight for group in groups if group[WORDS] for weight in group["params"]]
+        words = [weight for group in groups if group[EMBEDDINGS] for weight in group["params"]]
         assert {id(w) for w in words} == {id(model.embeddings[name]) for name in names}
         assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
-        assert {group["weight_decay"] for group in groups if group[WORDS]} == {0.5}
+        assert {group["weight_decay"] for group in groups if group[EMBEDDINGS]} == {0.5}
 
 
 def test_decay_is_not_for_norms_and_biases():

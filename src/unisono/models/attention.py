@@ -1,15 +1,10 @@
-"""What the decoder remembers while it reads a target.
+"""Multi-head scaled dot-product attention, and the decoder's cache of keys and values.
 
 Shapes: B sentences, R target rows (R = B times the rows of a sentence), S source positions,
 T target positions, D model width, H heads, K width of a head.
 
-A sentence may have several target rows, side by side: the beams of a search. They share
-what was made of the source, which is therefore neither repeated nor moved with them.
-
-Scaled dot-product attention with several heads.
-
-Shapes: B sentences, R target rows, S source positions, T positions, D model width,
-H heads, K width of a head.
+A sentence may have several adjacent target rows: the beams of a search. They share the keys
+and values of the source, which are therefore neither repeated nor moved with the beams.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +16,7 @@ from torch.nn import functional as F
 
 from unisono.models.cpu_linear import CpuLinear
 from unisono.models.dropout import Dropout
-from unisono.models.positions import turned
+from unisono.models.positions import rotated
 from unisono.models.settings import TransformerSettings
 
 KeysAndValues = tuple[Tensor, Tensor]
@@ -29,21 +24,21 @@ KeysAndValues = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class EncodedSource:
-    """What the encoder made of the source."""
+    """The output of the encoder."""
 
     states: Tensor  # (B, S, D)
-    mask: Tensor | None  # (B, 1, 1, S), added to attention; none if no word is padding
+    mask: Tensor | None  # (B, 1, 1, S), added to the scores; None without padding
 
 
 @dataclass(frozen=True, eq=False)
 class LayerCache:
-    """Keys and values of one decoder layer: of the source, and of the target so far."""
+    """Keys and values of one decoder layer, for the source and for the target so far."""
 
     source: KeysAndValues  # 2 x (B, H, S, K)
-    target: KeysAndValues | None = None  # 2 x (R, H, T, K); none before the first word
+    target: KeysAndValues | None = None  # 2 x (R, H, T, K); None before the first token
 
     def select(self, rows: Tensor, sentences: Tensor | None) -> Self:
-        """Return the cache of these target rows and of these sentences (none: of all)."""
+        """Return the cache of these target rows and of these sentences (None: all)."""
         source = self.source if sentences is None else _select(self.source, sentences)
         target = None if self.target is None else _select(self.target, rows)
         return replace(self, source=source, target=target)
@@ -58,15 +53,15 @@ class DecoderCache:
 
     @property
     def length(self) -> int:
-        """Return the number of target words read so far."""
+        """Return the number of target tokens decoded so far."""
         target = self.layers[0].target
         return 0 if target is None else target[0].size(2)
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> Self:
         """Return the cache of these target rows, in this order; a row may occur twice.
 
-        The rows of each sentence stay side by side, in the order of the sentences. Name
-        `sentences` only if some are to be left out: to leave the source alone is cheaper.
+        The rows of each sentence stay adjacent, in the order of the sentences. Pass
+        `sentences` only to drop some of them: leaving the source as it is costs less.
         """
         layers = tuple(layer.select(rows, sentences) for layer in self.layers)
         if sentences is None or self.mask is None:
@@ -79,7 +74,7 @@ def _select(pair: KeysAndValues, rows: Tensor) -> KeysAndValues:
 
 
 class Attention(nn.Module):
-    """What both kinds of attention share: looking, and the projection of what was seen."""
+    """What self- and cross-attention share: the attention and its output projection."""
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
@@ -87,33 +82,33 @@ class Attention(nn.Module):
         self.dropout = Dropout(settings.attention_dropout)
         self.output = linear(settings.width, settings.width)
 
-    def look(
+    def attend(
         self,
         query: Tensor,
         memory: KeysAndValues,
         mask: Tensor | None = None,
         causal: bool = False,
     ) -> Tensor:
-        """Look from `query` (B, H, T, K) at `memory`; return what was seen (B, T, D).
+        """Attend from `query` (B, H, T, K) to `memory`; return (B, T, D).
 
-        `mask` is added to the attention scores. If `causal`, each word sees itself and the
-        words before it.
+        `mask` is added to the attention scores. If `causal`, each position sees itself and
+        those before it.
         """
-        share = self.dropout.share if self.training else 0.0
-        if share and query.device.type == "cpu":
+        rate = self.dropout.rate if self.training else 0.0
+        if rate and query.device.type == "cpu":
             if causal:
                 mask = causal_mask(query, past=0)
-            seen = self._look_with_dropout(query, memory, mask)
+            context = self._attend_with_dropout(query, memory, mask)
         else:
-            seen = F.scaled_dot_product_attention(query, *memory, mask, share, causal)
-        return cast("Tensor", self.output(seen.transpose(1, 2).flatten(2)))
+            context = F.scaled_dot_product_attention(query, *memory, mask, rate, causal)
+        return cast("Tensor", self.output(context.transpose(1, 2).flatten(2)))
 
-    def _look_with_dropout(
+    def _attend_with_dropout(
         self, query: Tensor, memory: KeysAndValues, mask: Tensor | None
     ) -> Tensor:
-        """Do what torch does, which on a CPU has no fast kernel with dropout.
+        """Do what torch does, which has no fast kernel with dropout on a CPU.
 
-        With our own random numbers it is faster, the more so the longer the sentences.
+        With our own random numbers this is faster, and more so for longer sentences.
         """
         scores = (query * query.size(3) ** -0.5) @ memory[0].transpose(2, 3)  # (B, H, T, S)
         if mask is not None:
@@ -127,35 +122,35 @@ class Attention(nn.Module):
 
 
 class SelfAttention(Attention):
-    """Words look at the words of their own sentence. One product makes all three parts."""
+    """Attention within a sentence. One product computes queries, keys and values."""
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__(settings)
         self.query_key_value = linear(settings.width, settings.width, parts=3)
 
-    def split(self, x: Tensor, turn: Tensor | None = None) -> tuple[Tensor, KeysAndValues]:
-        """Return the queries of `x` (B, T, D), and what others see of it.
+    def split(self, x: Tensor, rotation: Tensor | None = None) -> tuple[Tensor, KeysAndValues]:
+        """Return the queries of `x` (B, T, D), and its keys and values.
 
-        With rotary positions, `turn` (T, K) tells where the words stand.
+        With rotary positions, `rotation` (T, K) encodes the positions.
         """
         query, key, value = self._split(self.query_key_value(x), 3)
-        if turn is not None:
-            query, key = turned(query, turn), turned(key, turn)
+        if rotation is not None:
+            query, key = rotated(query, rotation), rotated(key, rotation)
         return query, (key, value)
 
-    def look_back(self, query: Tensor, memory: KeysAndValues) -> Tensor:
-        """Look from each of the last words in `memory` at itself and at those before it."""
+    def attend_causally(self, query: Tensor, memory: KeysAndValues) -> Tensor:
+        """Attend from each of the last positions in `memory` to itself and those before it."""
         new = query.size(2)
         past = memory[0].size(2) - new
         if new == 1:
-            return self.look(query, memory)
+            return self.attend(query, memory)
         if past == 0:
-            return self.look(query, memory, causal=True)
-        return self.look(query, memory, causal_mask(query, past))
+            return self.attend(query, memory, causal=True)
+        return self.attend(query, memory, causal_mask(query, past))
 
 
 class CrossAttention(Attention):
-    """Target words look at the source. Its keys and values are made once a sentence."""
+    """Attention from target to source, whose keys and values are computed once a sentence."""
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__(settings)
@@ -163,20 +158,20 @@ class CrossAttention(Attention):
         self.key_value = linear(settings.width, settings.width, parts=2)
 
     def keys_and_values(self, states: Tensor) -> KeysAndValues:
-        """Return what target words see of the source `states` (B, S, D)."""
+        """Return the keys and values of the source `states` (B, S, D)."""
         key, value = self._split(self.key_value(states), 2)
         return key, value
 
     def forward(self, x: Tensor, source: KeysAndValues, mask: Tensor | None) -> Tensor:
-        """Look from `x` (R, T, D) at the source of its sentence."""
-        # All rows of a sentence see the same source: together they are one longer query.
+        """Attend from `x` (R, T, D) to the source of its sentence."""
+        # All rows of a sentence attend to the same source: together they are one longer query.
         together = self.query(x).view(source[0].size(0), -1, x.size(2))
         (query,) = self._split(together, 1)
-        return self.look(query, source, mask).view_as(x)
+        return self.attend(query, source, mask).view_as(x)
 
 
 def linear(inputs: int, outputs: int, parts: int = 1) -> CpuLinear:
-    """Return `parts` linear layers in one, each initialised as if it stood alone."""
+    """Return `parts` linear layers in one, each initialised as if it were alone."""
     layer = CpuLinear(inputs, outputs * parts)
     for part in layer.weight.detach().chunk(parts):
         nn.init.xavier_uniform_(part)
@@ -185,15 +180,15 @@ def linear(inputs: int, outputs: int, parts: int = 1) -> CpuLinear:
 
 
 def causal_mask(query: Tensor, past: int) -> Tensor:
-    """Return what hides later words (T, past + T), if `past` words stand before the query."""
+    """Return the mask (T, past + T) of later positions; `past` come before the query."""
     new = query.size(2)
-    hidden = torch.full((new, past + new), hiding(query.dtype), device=query.device)
-    return hidden.triu_(past + 1).to(query.dtype)
+    mask = torch.full((new, past + new), masked_score(query.dtype), device=query.device)
+    return mask.triu_(past + 1).to(query.dtype)
 
 
-def hiding(dtype: torch.dtype) -> float:
-    """Return the score that hides a word.
+def masked_score(dtype: torch.dtype) -> float:
+    """Return the attention score that masks a position.
 
-    It is finite: a word that sees nothing at all, in a batch of padding, stays a number.
+    It is finite, so that a position that sees nothing, in a row of padding, is not NaN.
     """
     return torch.finfo(dtype).min

@@ -32,9 +32,11 @@ class CpuLinear(nn.Linear):
 
 
 def multiply(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
-    """Write the product of two matrices to `out`, without a way back."""
+    """Write the product of two matrices to `out`, outside autograd."""
     if _by_numpy(left):
-        with np.errstate(all="ignore"):  # what is not finite is found and told of by the step
+        with np.errstate(
+            all="ignore"
+        ):  # the training step finds and reports what is not finite
             np.matmul(left.detach().numpy(), right.detach().numpy(), out=out.numpy())
         return out
     return torch.mm(left, right, out=out)
@@ -42,14 +44,14 @@ def multiply(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
 
 @cache
 def numpy_is_faster() -> bool:
-    """Return whether numpy's library beats torch's on this machine."""
+    """Return whether numpy's BLAS is faster than torch's on this machine."""
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
     return "openblas" in str(blas) and _vendor() == "AuthenticAMD"
 
 
 def _by_numpy(x: Tensor) -> bool:
     return (
-        not torch.compiler.is_compiling()  # first, because it cannot look into the others
+        not torch.compiler.is_compiling()  # first, because the compiler cannot trace the others
         and x.device.type == "cpu"
         and x.dtype == torch.float32
         and torch.get_num_threads() == 1
@@ -66,12 +68,12 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
-        slopes, for_x, for_weight = _rows(slope), torch.empty_like(x), torch.empty_like(weight)
-        multiply(slopes, weight, out=_rows(for_x))
-        multiply(slopes.t(), _rows(x), out=for_weight)
-        return for_x, for_weight, slopes.sum(0)
+        rows, x_grad, weight_grad = _rows(grad), torch.empty_like(x), torch.empty_like(weight)
+        multiply(rows, weight, out=_rows(x_grad))
+        multiply(rows.t(), _rows(x), out=weight_grad)
+        return x_grad, weight_grad, rows.sum(0)
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -85,7 +87,7 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def _vendor() -> str:
-    """Return who made the processor, as Linux tells it."""
+    """Return the vendor of the processor, as Linux reports it."""
     if platform.machine() != "x86_64" or not Path("/proc/cpuinfo").is_file():
         return ""
     lines = Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()

@@ -1,16 +1,14 @@
-"""Where random numbers come from: torch's default generator, or a lane's own.
+"""Dropout with random numbers that are cheap on a CPU, and the generator of this thread.
 
-A generator belongs to the whole process. Threads that compute side by side would take numbers
-from each other in an order that no one can repeat; so each lane has one, and the same start
+torch draws one number for every element, which on a CPU takes about a tenth of a training
+step. Here one 64-bit number serves four elements, 16 bits each. The rate is therefore a
+multiple of 1/65536; the kept elements are scaled by exactly that rate, so that the mean is
+unchanged. The numbers depend on a torch generator alone: it draws the seed from which numpy
+draws the others, twice as fast.
+
+torch's default generator belongs to the whole process. Parallel threads would draw from it in
+an order that cannot be reproduced, so each lane has a generator of its own; the same seed
 gives the same numbers in either.
-
-Dropout whose random numbers cost little on a CPU.
-
-torch draws a number of its own for every element, which on a CPU takes about a tenth of the
-time of a training step. Here one 64-bit number serves four elements, 16 bits each. So the
-share is a multiple of 1/65536; what is kept is scaled by exactly that share, and the mean
-stays what it was. Like torch's own, the numbers follow from a generator of torch: it draws one
-number, from which numpy draws the others, twice as fast.
 """
 
 import threading
@@ -27,19 +25,19 @@ from unisono.thread_lanes import in_lane
 _here = threading.local()
 
 
-def start_numbers(seed: int) -> None:
-    """Start the numbers from `seed`: those of this lane, or else all of torch's.
+def seed_rng(seed: int) -> None:
+    """Seed the generator of this lane, or else all generators of torch.
 
-    `torch.manual_seed` takes up to a millisecond where there is no GPU: it notes down for
-    three kinds of them, each with a traceback, what to do once there is one.
+    `torch.manual_seed` takes up to a millisecond without a GPU: for three kinds of them it
+    records, each with a traceback, what to do once there is one.
     """
-    numbers().manual_seed(seed)
+    rng().manual_seed(seed)
     if not in_lane() and torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed)
 
 
-def numbers() -> torch.Generator:
-    """Return the generator that this thread takes its numbers from."""
+def rng() -> torch.Generator:
+    """Return the generator of this thread."""
     if not in_lane():
         return torch.default_generator
     if not hasattr(_here, "generator"):
@@ -52,47 +50,47 @@ LEVELS = 65536
 
 
 class Dropout(nn.Module):
-    """Sets a share of the elements to zero in training, and scales the others up."""
+    """Zero elements with the probability `rate` in training, and scale the others up."""
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, rate: float) -> None:
         super().__init__()
-        self.share = share
+        self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return `x` of any shape, or some of it."""
+        """Return `x` of any shape, with dropout."""
         if not self.active:
             return x
-        if not _draws(x):
-            return F.dropout(x, self.share)
-        return x * _survivors(x, self.dropped)
+        if not _draws_here(x):
+            return F.dropout(x, self.rate)
+        return x * _mask(x, self.dropped)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return `x` plus `y`, or some of `y`."""
-        if not self.active or not _draws(y):
+        """Return `x` plus `y`, with dropout of `y`."""
+        if not self.active or not _draws_here(y):
             return x + cast("Tensor", self(y))
-        return torch.addcmul(x, y, _survivors(y, self.dropped))
+        return torch.addcmul(x, y, _mask(y, self.dropped))
 
     @property
     def active(self) -> bool:
-        """Return whether anything is ever dropped now."""
-        return self.training and bool(self.share)
+        """Return whether dropout is on."""
+        return self.training and bool(self.rate)
 
     @property
     def dropped(self) -> int:
         """Return how many of `LEVELS` elements are dropped."""
-        return min(round(self.share * LEVELS), LEVELS - 1)
+        return min(round(self.rate * LEVELS), LEVELS - 1)
 
 
 class ReluDropout(Dropout):
-    """Dropout of what is above zero; the rest is zero anyway.
+    """ReLU and dropout in one.
 
-    On a CPU both are one step in the place of `x`. The way back needs its result alone, so
-    that of the three largest tensors of a layer only one is kept.
+    On a CPU both happen in place. The backward pass needs the result alone, so that only one
+    of the three largest tensors of a layer stays in memory.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return some of `x`, which is used up."""
-        if not self.active or not _draws(x):
+        """Return `x` after ReLU and dropout; it is overwritten."""
+        if not self.active or not _draws_here(x):
             return super().forward(F.relu_(x))
         return cast("Tensor", _ReluDropout.apply(x, self.dropped))
 
@@ -101,7 +99,7 @@ class _ReluDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, dropped: int) -> Tensor:
         ctx.mark_dirty(x)
-        x.clamp_min_(0).mul_(_survivors(x, dropped))
+        x.clamp_min_(0).mul_(_mask(x, dropped))
         ctx.save_for_backward(x)
         ctx.scale = _scale(dropped)
         return x
@@ -114,32 +112,32 @@ class _ReluDropout(torch.autograd.Function):
 
 
 class WordDropout(nn.Module):
-    """Sets a share of the words to zero in training, each whole, and scales the others up."""
+    """Zero whole embeddings with the probability `rate` in training; scale the others up."""
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, rate: float) -> None:
         super().__init__()
-        self.dropout = Dropout(share)
+        self.dropout = Dropout(rate)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the words `x` (..., D), or some of them."""
+        """Return the embeddings `x` (..., D), with dropout."""
         if not self.dropout.active:
             return x
         return x * cast("Tensor", self.dropout(x.new_ones(*x.shape[:-1], 1)))
 
 
-def _draws(x: Tensor) -> bool:
-    """Return whether the random numbers for `x` are drawn here; the compiler draws its own."""
+def _draws_here(x: Tensor) -> bool:
+    """Return whether we draw the random numbers for `x`; the compiler draws its own."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-def _survivors(like: Tensor, dropped: int) -> Tensor:
-    """Return zeros for `dropped` of `LEVELS` elements on average, and the scale elsewhere."""
-    seed = int(torch.empty((), dtype=torch.int64).random_(generator=numbers()))
+def _mask(like: Tensor, dropped: int) -> Tensor:
+    """Return 0 for `dropped` of `LEVELS` elements on average, and the scale for the others."""
+    seed = int(torch.empty((), dtype=torch.int64).random_(generator=rng()))
     bits = np.random.SFC64(seed).random_raw(-(-like.numel() // 4)).view(np.int16)
     levels = torch.from_numpy(bits)[: like.numel()].view(like.shape)
-    # In place, because torch turns truth values into numbers only slowly.
-    survivors = levels.ge_(dropped - LEVELS // 2).to(like.dtype)
-    return survivors.mul_(_scale(dropped))
+    # In place, because torch converts booleans to numbers slowly.
+    mask = levels.ge_(dropped - LEVELS // 2).to(like.dtype)
+    return mask.mul_(_scale(dropped))
 
 
 def _scale(dropped: int) -> float:

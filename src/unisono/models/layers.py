@@ -23,23 +23,23 @@ from unisono.models.settings import TransformerSettings
 
 
 class Residual(nn.Module):
-    """Adds what a part of a layer makes of `x` to `x`, and normalises before or after."""
+    """A residual connection around a sublayer, with the norm before or after it."""
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
-        self.first = settings.norm == "pre"
+        self.pre_norm = settings.norm == "pre"
         self.norm = nn.LayerNorm(settings.width)
         self.dropout = Dropout(settings.dropout)
 
-    def forward(self, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return `x` plus `part` of it."""
-        if self.first:
-            return self.dropout.add(x, part(self.norm(x)))
-        return cast("Tensor", self.norm(self.dropout.add(x, part(x))))
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return `x` plus `sublayer` of it."""
+        if self.pre_norm:
+            return self.dropout.add(x, sublayer(self.norm(x)))
+        return cast("Tensor", self.norm(self.dropout.add(x, sublayer(x))))
 
 
 class Gate(nn.Module):
-    """Lets the second half of the numbers through as far as the first half says (SwiGLU)."""
+    """SwiGLU: the first half of the numbers gates the second."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return half as many numbers as `x` (..., 2 * inner) has."""
@@ -48,21 +48,21 @@ class Gate(nn.Module):
 
 
 class FeedForward(nn.Sequential):
-    """Two linear layers with an activation between; a gate is a third, fused with the first."""
+    """Two linear layers and an activation between; the gate is fused with the first layer."""
 
     def __init__(self, settings: TransformerSettings) -> None:
-        share = settings.activation_dropout
+        rate = settings.activation_dropout
         relu = settings.activation == "relu"
         super().__init__(
             linear(settings.width, settings.inner, 2 if settings.activation == "swiglu" else 1),
             nn.Identity() if relu else _activation(settings),
-            ReluDropout(share) if relu else Dropout(share),
+            ReluDropout(rate) if relu else Dropout(rate),
             linear(settings.inner, settings.width),
         )
 
     @property
     def output(self) -> CpuLinear:
-        """Return the layer that writes the result."""
+        """Return the output projection."""
         return cast("CpuLinear", self[3])
 
 
@@ -75,22 +75,22 @@ class EncoderLayer(nn.Module):
         self.around_attention, self.around_feed_forward = Residual(settings), Residual(settings)
 
     @property
-    def parts(self) -> tuple[SelfAttention | CrossAttention | FeedForward, ...]:
-        """Return all that adds something to a word."""
+    def sublayers(self) -> tuple[SelfAttention | CrossAttention | FeedForward, ...]:
+        """Return all sublayers with a residual connection."""
         return self.attention, self.feed_forward
 
-    def forward(self, x: Tensor, mask: Tensor | None, turn: Tensor | None = None) -> Tensor:
-        """Return `x` (B, S, D) one layer on."""
+    def forward(self, x: Tensor, mask: Tensor | None, rotation: Tensor | None = None) -> Tensor:
+        """Return the output of the layer for `x` (B, S, D)."""
 
         def attend(y: Tensor) -> Tensor:
-            return self.attention.look(*self.attention.split(y, turn), mask)
+            return self.attention.attend(*self.attention.split(y, rotation), mask)
 
         x = self.around_attention(x, attend)
         return cast("Tensor", self.around_feed_forward(x, self.feed_forward))
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, attention to the source, then feed-forward."""
+    """Self-attention, cross-attention, then feed-forward."""
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
@@ -101,20 +101,20 @@ class DecoderLayer(nn.Module):
         self.around_feed_forward = Residual(settings)
 
     @property
-    def parts(self) -> tuple[SelfAttention | CrossAttention | FeedForward, ...]:
-        """Return all that adds something to a word."""
+    def sublayers(self) -> tuple[SelfAttention | CrossAttention | FeedForward, ...]:
+        """Return all sublayers with a residual connection."""
         return self.self_attention, self.cross_attention, self.feed_forward
 
     def forward(
-        self, x: Tensor, cache: LayerCache, mask: Tensor | None, turn: Tensor | None = None
+        self, x: Tensor, cache: LayerCache, mask: Tensor | None, rotation: Tensor | None = None
     ) -> tuple[Tensor, LayerCache]:
-        """Return `x` (R, T, D) one layer on, and the cache with `x` added."""
+        """Return the output of the layer for `x` (R, T, D), and the cache with `x` added."""
         grown: list[KeysAndValues] = []
 
         def attend_to_target(y: Tensor) -> Tensor:
-            query, new = self.self_attention.split(y, turn)
+            query, new = self.self_attention.split(y, rotation)
             grown.append(_append(cache.target, new))
-            return self.self_attention.look_back(query, grown[0])
+            return self.self_attention.attend_causally(query, grown[0])
 
         def attend_to_source(y: Tensor) -> Tensor:
             return cast("Tensor", self.cross_attention(y, cache.source, mask))
@@ -126,16 +126,16 @@ class DecoderLayer(nn.Module):
 
 
 @torch.no_grad()
-def shrink_additions(layers: Iterable[EncoderLayer | DecoderLayer]) -> None:
-    """Shrink what each part adds, so that all parts together add as much as one did.
+def scale_residual_branches(layers: Iterable[EncoderLayer | DecoderLayer]) -> None:
+    """Scale the output of n sublayers by 1/sqrt(n), so that together they add as much as one.
 
-    With norms after each part, every norm divides the way back by the size of a word after
-    the addition: by about 1.4, as long as a part adds as much as was there. Through 36 parts
-    nothing comes back. With a share of 1/n for each of n parts, more than half of it does.
+    With post-norm, every norm divides the gradient by the size of the residual stream after
+    the addition: by about 1.4, as long as a sublayer adds as much as was there. After 36
+    sublayers the gradient vanishes; scaled like this, more than half of it arrives.
     """
-    parts = [part for layer in layers for part in layer.parts]
-    for part in parts:
-        part.output.weight.mul_(len(parts) ** -0.5)
+    sublayers = [sublayer for layer in layers for sublayer in layer.sublayers]
+    for sublayer in sublayers:
+        sublayer.output.weight.mul_(len(sublayers) ** -0.5)
 
 
 def _activation(settings: TransformerSettings) -> nn.Module:

@@ -1,18 +1,16 @@
-"""The last step, from states to words, and the loss there.
+"""The output layer and the loss, always as a sum: the caller who knows all tokens divides.
 
-Shapes: N target positions, D model width, V vocabulary, C positions of a chunk.
+Shapes: B sentences, S source positions, T target positions, N = B * T positions, C positions
+of a chunk, D model width, V vocabulary.
 
 Logits are by far the largest tensors of a model. In training on a CPU they are therefore
-made, used and forgotten chunk by chunk, and the gradients with them. With 8000 words that is a
-fifth faster than to keep them for the backward pass, and takes a fraction of the memory.
-
-The loss, always as a sum: whoever knows all tokens of the step divides, once.
-
-Shapes: B sentences, S source positions, T target positions, D model width, V vocabulary.
+computed, used and discarded chunk by chunk, together with the gradients. With a vocabulary of
+8000 this is a fifth faster than keeping them for the backward pass, and takes a fraction of
+the memory.
 
 Label smoothing spreads its share evenly over the V entries of the vocabulary, padding and
-the other special ones included. The rows by which the model rounds its matrix up get none
-of it, because the model gives out no logits for them: rounding changes no loss.
+the other special ones included. The rows that round the matrix up get none of it, because the
+model returns no logits for them: rounding does not change the loss.
 """
 
 from collections.abc import Callable
@@ -32,7 +30,7 @@ CHUNK_LOGITS = 4_000_000  # 16 MB
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """The matrix that scores words. Rows beyond the vocabulary only round its size up."""
+    """The output matrix. Rows beyond the vocabulary only round its size up."""
 
     matrix: Tensor  # (V or more, D)
     vocabulary: int
@@ -41,20 +39,20 @@ class Output:
         """Return the logits (..., V) of `states` (..., D)."""
         return F.linear(states, self.matrix)[..., : self.vocabulary]
 
-    def loss_sum(self, states: Tensor, words: Tensor, smoothing: float, ignore: int) -> Tensor:
-        """Return the smoothed cross-entropy of `words` (N,) given `states` (N, D), summed.
+    def loss_sum(self, states: Tensor, ids: Tensor, smoothing: float, ignore: int) -> Tensor:
+        """Return the sum of the smoothed cross-entropy of `ids` (N,) given `states` (N, D).
 
-        Words that are `ignore` count nothing.
+        The id `ignore` does not count.
         """
         if states.device.type == "cpu" and torch.is_grad_enabled() and not _autocast():
-            kept = (words != ignore).nonzero().flatten()
-            if kept.numel() < words.numel():
-                states, words = states.index_select(0, kept), words.index_select(0, kept)
+            kept = (ids != ignore).nonzero().flatten()
+            if kept.numel() < ids.numel():
+                states, ids = states.index_select(0, kept), ids.index_select(0, kept)
             matrix = self.matrix[: self.vocabulary]
-            return _chunked_loss(states, matrix, words, smoothing)
+            return _chunked_loss(states, matrix, ids, smoothing)
         return F.cross_entropy(
             self.logits(states),
-            words,
+            ids,
             ignore_index=ignore,
             reduction="sum",
             label_smoothing=smoothing,
@@ -62,51 +60,51 @@ class Output:
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """The loss with gradients that are ready before anyone asks for them."""
+    """The loss; the forward pass computes its gradients, too."""
 
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, matrix: Tensor, words: Tensor, smoothing: float
+        ctx: Any, states: Tensor, matrix: Tensor, ids: Tensor, smoothing: float
     ) -> Tensor:
         loss = states.new_zeros(())
-        for_states, for_matrix = torch.empty_like(states), torch.zeros_like(matrix)
+        states_grad, matrix_grad = torch.empty_like(states), torch.zeros_like(matrix)
         size = max(1, CHUNK_LOGITS // matrix.size(0))
-        # One place for the logits of all chunks: new memory costs more than what is done in it.
-        place = states.new_empty(min(size, len(states)), matrix.size(0))
-        chunks = zip(states.split(size), words.split(size), for_states.split(size), strict=True)
-        for some, some_words, for_some in chunks:
-            logits = multiply(some, matrix.t(), out=place[: len(some)])  # (C, V)
-            loss += _loss_to_slope(logits, some_words, smoothing)
-            multiply(logits, matrix, out=for_some)
-            for_matrix.addmm_(logits.t(), some)
-        ctx.save_for_backward(for_states, for_matrix)
+        # One buffer for the logits of all chunks: allocating costs more than the computation.
+        buffer = states.new_empty(min(size, len(states)), matrix.size(0))
+        chunks = zip(states.split(size), ids.split(size), states_grad.split(size), strict=True)
+        for some, some_ids, some_grad in chunks:
+            logits = multiply(some, matrix.t(), out=buffer[: len(some)])  # (C, V)
+            loss += _loss_and_gradient(logits, some_ids, smoothing)
+            multiply(logits, matrix, out=some_grad)
+            matrix_grad.addmm_(logits.t(), some)
+        ctx.save_for_backward(states_grad, matrix_grad)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        for_states, for_matrix = ctx.saved_tensors
-        return for_states * scale, for_matrix * scale, None, None
+        states_grad, matrix_grad = ctx.saved_tensors
+        return states_grad * scale, matrix_grad * scale, None, None
 
 
-def _chunked_loss(states: Tensor, matrix: Tensor, words: Tensor, smoothing: float) -> Tensor:
-    loss: Tensor = _ChunkedLoss.apply(states, matrix, words, smoothing)
+def _chunked_loss(states: Tensor, matrix: Tensor, ids: Tensor, smoothing: float) -> Tensor:
+    loss: Tensor = _ChunkedLoss.apply(states, matrix, ids, smoothing)
     return loss
 
 
-def _loss_to_slope(logits: Tensor, words: Tensor, smoothing: float) -> Tensor:
-    """Return the loss, and turn `logits` (C, V) into its gradient, in their place."""
-    right = logits.gather(1, words[:, None]).sum()
-    everything = logits.mean(1).sum() if smoothing else 0.0
+def _loss_and_gradient(logits: Tensor, ids: Tensor, smoothing: float) -> Tensor:
+    """Return the loss, and replace `logits` (C, V) by its gradient in place."""
+    correct = logits.gather(1, ids[:, None]).sum()
+    mean = logits.mean(1).sum() if smoothing else 0.0
     highest = logits.amax(1)
-    chances = torch.softmax(logits, 1, out=logits)
-    # The highest logit minus the log of its own probability: what the softmax divided by.
-    norms = (highest - chances.amax(1).log()).sum()
+    probabilities = torch.softmax(logits, 1, out=logits)
+    # The highest logit minus its log-probability is the log of the softmax denominator.
+    norms = (highest - probabilities.amax(1).log()).sum()
     if smoothing:
-        chances.sub_(smoothing / logits.size(1))
-    less = torch.full((len(words), 1), smoothing - 1, dtype=logits.dtype, device=logits.device)
-    chances.scatter_add_(1, words[:, None], less)
-    return norms - right * (1 - smoothing) - everything * smoothing
+        probabilities.sub_(smoothing / logits.size(1))
+    less = torch.full((len(ids), 1), smoothing - 1, dtype=logits.dtype, device=logits.device)
+    probabilities.scatter_add_(1, ids[:, None], less)
+    return norms - correct * (1 - smoothing) - mean * smoothing
 
 
 def _autocast() -> bool:
@@ -114,12 +112,12 @@ def _autocast() -> bool:
 
 
 class Predictor(Protocol):
-    """A translation model, bare or wrapped for an exchange of gradients."""
+    """A translation model, bare or wrapped by a strategy."""
 
     def __call__(
         self, source: Tensor, target: Tensor, finish: Callable[[Tensor, Output], Tensor]
     ) -> Tensor:
-        """Return what `finish` makes of the states (B, T, D) and the output layer."""
+        """Return `finish` of the states (B, T, D) and the output layer."""
         ...
 
 
@@ -130,14 +128,14 @@ def loss_sums(
     target_out: Tensor,
     label_smoothing: float,
 ) -> Tensor:
-    """Return the sum of smoothed cross-entropies over all words of `target_out` (B, T).
+    """Return the sum of the smoothed cross-entropy over all tokens of `target_out` (B, T).
 
-    Targets of nothing but padding give exactly 0, and gradients of exactly 0.
+    If all targets are padding, the loss and the gradients are exactly 0.
     """
 
     def finish(states: Tensor, output: Output) -> Tensor:
-        words = target_out.flatten()
-        return output.loss_sum(states.flatten(0, 1), words, label_smoothing, PADDING_ID)
+        ids = target_out.flatten()
+        return output.loss_sum(states.flatten(0, 1), ids, label_smoothing, PADDING_ID)
 
     return model(source, target_in, finish)
 
@@ -146,11 +144,11 @@ def loss_sums(
 def token_losses(
     model: Predictor, source: Tensor, target_in: Tensor, target_out: Tensor
 ) -> Tensor:
-    """Return, for each sentence, the sum of -log p over its words (B,), not smoothed."""
+    """Return the sum of -log p over the tokens of each sentence (B,), not smoothed."""
 
     def finish(states: Tensor, output: Output) -> Tensor:
         logits = output.logits(states.flatten(0, 1))
-        words = target_out.flatten()
-        return F.cross_entropy(logits, words, ignore_index=PADDING_ID, reduction="none")
+        ids = target_out.flatten()
+        return F.cross_entropy(logits, ids, ignore_index=PADDING_ID, reduction="none")
 
     return model(source, target_in, finish).view(target_out.shape).sum(1)

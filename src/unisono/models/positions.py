@@ -1,4 +1,4 @@
-"""Where a word stands: a signal added to its embedding, or a turn of its queries and keys.
+"""Position encodings: a signal added to embeddings, or a rotation of queries and keys.
 
 Shapes: B sentences, T positions, D model width, H heads, K width of a head.
 """
@@ -23,9 +23,9 @@ def sinusoids(length: int, width: int) -> Tensor:
 class Sinusoids:
     """The table of sines and cosines.
 
-    It is computed once, and again only when a longer sentence or another device comes. It is
-    no weight and no buffer: it is not saved, and processes that have met other sentences may
-    hold tables of other lengths, which nobody must exchange.
+    It is computed once, and again only for a longer sentence or another device. It is neither
+    a weight nor a buffer: it is not saved, and processes that have seen other sentences may
+    have tables of other lengths, which must not be exchanged.
     """
 
     def __init__(self, width: int) -> None:
@@ -33,35 +33,35 @@ class Sinusoids:
         self.table = torch.empty(0, width)
 
     def __call__(self, start: int, like: Tensor) -> Tensor:
-        """Return the signal (T, D) for the words `like` (B, T, D), the first at `start`."""
+        """Return the signal (T, D) for embeddings `like` (B, T, D), the first at `start`."""
         end = start + like.size(1)
         if end > self.table.size(0) or self.table.device != like.device:
-            # A table made during inference would be of no use to training afterwards.
+            # Autograd could not use a table made in inference mode.
             with torch.inference_mode(False):
                 self.table = sinusoids(max(512, 2 * end), self.width).to(like.device)
         return self.table[start:end]
 
 
 class Positions(nn.Module):
-    """Where words stand, in the way the settings choose.
+    """The position encoding that the settings choose.
 
-    Learned positions begin as the sinusoids, which are a signal that can be told apart from
-    the first step on; source and target learn one table each.
+    Learned positions start as the sinusoids, so that positions differ from the first step on;
+    source and target learn one table each.
     """
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
         self.kind = settings.positions
-        turning = self.kind == "rotary"
+        rotary = self.kind == "rotary"
         width = settings.width
-        self.sinusoids = Sinusoids(width // settings.heads if turning else width)
+        self.sinusoids = Sinusoids(width // settings.heads if rotary else width)
         if self.kind == "learned":
             for side in ("source", "target"):
                 rows = sinusoids(settings.max_positions, width)
                 self.register_parameter(side, nn.Parameter(rows))
 
     def signal(self, side: str, start: int, like: Tensor) -> Tensor | None:
-        """Return what is added (T, D) to the words `like` (B, T, D), the first at `start`."""
+        """Return the signal (T, D) to add to `like` (B, T, D), which begins at `start`."""
         if self.kind == "rotary":
             return None
         if self.kind == "sinusoid":
@@ -73,22 +73,22 @@ class Positions(nn.Module):
                 f"{table.size(0)}",
                 where="model.max_positions",
                 fix="translate shorter lines, or train with more `max_positions`, or with "
-                'positions that know no end: "sinusoid", "rotary"',
+                'positions without a limit: "sinusoid", "rotary"',
             )
         return table[start:end]
 
-    def turn(self, start: int, like: Tensor) -> Tensor | None:
-        """Return the sines and cosines (T, K) by which `turned` turns the words `like`."""
+    def rotation(self, start: int, like: Tensor) -> Tensor | None:
+        """Return the sines and cosines (T, K) with which `rotated` rotates `like`, or None."""
         return self.sinusoids(start, like) if self.kind == "rotary" else None
 
 
-def turned(x: Tensor, turn: Tensor) -> Tensor:
-    """Return `x` (B, H, T, K), each pair of numbers turned by an angle that grows with T.
+def rotated(x: Tensor, rotation: Tensor) -> Tensor:
+    """Return `x` (B, H, T, K), each pair of numbers rotated by an angle that grows with T.
 
-    The product of a query and a key then depends on how far apart they stand, not on where.
-    A pair is a number of the first half and the one at the same place in the second.
+    The product of a query and a key then depends on their distance alone. A pair is a number
+    of the first half and the one at the same place in the second.
     """
-    sine, cosine = turn.chunk(2, dim=1)
+    sine, cosine = rotation.chunk(2, dim=1)
     one, other = x.chunk(2, dim=3)
     both = torch.cat([one * cosine - other * sine, one * sine + other * cosine], dim=3)
     return both.to(x.dtype)

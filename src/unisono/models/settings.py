@@ -14,7 +14,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 class TransformerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Sizes and choices of a Transformer. The defaults are the "base" model of 2017.
 
-    `max_positions` is for learned positions alone: the others know no longest sentence.
+    `max_positions` is for learned positions alone: the others have no longest sentence.
     """
 
     width: Positive = 512
@@ -75,7 +75,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def check_choices(settings: TransformerSettings, *, where: str) -> None:
-    """Raise a ConfigError for the first choices that no model can follow together."""
+    """Raise a ConfigError for the first choices that do not go together."""
     width, heads = settings.width, settings.heads
     if width % heads:
         raise ConfigError(
@@ -85,7 +85,7 @@ def check_choices(settings: TransformerSettings, *, where: str) -> None:
         )
     if settings.positions == "rotary" and width // heads % 2:
         raise ConfigError(
-            f"rotary positions turn pairs of numbers, but a head is {width // heads} wide "
+            f"rotary positions rotate pairs of numbers, but a head is {width // heads} wide "
             f"(width {width} over {heads} heads)",
             where=where,
             fix=f"make `width` a multiple of {2 * heads}, or choose other `positions`",
@@ -98,14 +98,14 @@ def check_choices(settings: TransformerSettings, *, where: str) -> None:
         )
     if settings.positions == "learned" and not settings.max_positions:
         raise ConfigError(
-            "learned positions need to know how many there are",
+            "learned positions need a largest position",
             where=f"{where} max_positions",
             fix="set `max_positions` to the pieces of the longest sentence, or choose "
             "other `positions`",
         )
 
 
-def rounded(vocabulary: int) -> int:
+def rounded_vocabulary(vocabulary: int) -> int:
     """Return the rows of an embedding matrix: the next multiple of 8."""
     return -(-vocabulary // 8) * 8
 
@@ -115,24 +115,27 @@ def embedding_rows(
 ) -> dict[str, int]:
     """Return the rows of each embedding matrix, by what it is for.
 
-    "shared" is for all that has no matrix of its own: source, target and output. A source
-    with a vocabulary of its own never shares; 0 means that it has none.
+    "shared" serves all of source, target and output that have no matrix of their own. A
+    source with its own vocabulary never shares; 0 means that it has none.
     """
-    target, source = rounded(vocabulary), rounded(source_vocabulary or vocabulary)
+    target, source = (
+        rounded_vocabulary(vocabulary),
+        rounded_vocabulary(source_vocabulary or vocabulary),
+    )
     if not settings.tied_embeddings:
         return {"source": source, "target": target, "output": target}
     return {"source": source, "shared": target} if source_vocabulary else {"shared": target}
 
 
 def position_rows(settings: TransformerSettings) -> int:
-    """Return the rows of the learned tables of positions, source and target, if there are."""
+    """Return the rows of the tables of learned positions, source and target together."""
     return 2 * settings.max_positions if settings.positions == "learned" else 0
 
 
 def parameter_count(
     settings: TransformerSettings, vocabulary: int, source_vocabulary: int = 0
 ) -> int:
-    """Return the number of weights a model of these settings trains."""
+    """Return the number of trainable weights of such a model."""
     width, inner = settings.width, settings.inner
     norm = 2 * width
     attention = 4 * (width * width + width)
@@ -153,9 +156,9 @@ def parameter_count(
 def matrix_shapes(
     settings: TransformerSettings, vocabulary: int, source_vocabulary: int = 0
 ) -> list[tuple[int, int]]:
-    """Return rows and columns of every matrix that such a model trains.
+    """Return rows and columns of every trainable matrix of such a model.
 
-    All other weights stand in vectors: biases and norms.
+    All other weights are vectors: biases and norms.
     """
     width, into = settings.width, _inner_products(settings) * settings.inner
     self_attention = [(3 * width, width), (width, width)]
@@ -179,9 +182,9 @@ def training_flops(
 ) -> float:
     """Return the floating-point operations of one update, matrix products only.
 
-    `vocabulary` is the target's: looking words up takes no products. Lengths are positions a
-    sentence, as computed: with padding if there is any. The backward pass costs twice the
-    forward pass. Attention counts in full although half of the decoder's own is masked away.
+    `vocabulary` is the target's: an embedding lookup is not a product. Lengths are positions
+    per sentence, padding included. The backward pass costs twice the forward pass. Attention
+    counts in full although half of the decoder's self-attention is masked.
     """
     width, inner = settings.width, settings.inner
     source, target = source_length, target_length
@@ -195,11 +198,11 @@ def training_flops(
     products = (
         settings.encoder_layers * encoder_layer
         + settings.decoder_layers * decoder_layer
-        + target * width * rounded(vocabulary)
+        + target * width * rounded_vocabulary(vocabulary)
     )
     return 3 * 2 * sentences * products
 
 
 def _inner_products(settings: TransformerSettings) -> int:
-    """Return how many matrices lead into the feed-forward part: a gate is one more."""
+    """Return how many matrices lead into the feed-forward layer: a gate is one more."""
     return 2 if settings.activation == "swiglu" else 1

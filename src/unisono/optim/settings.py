@@ -1,4 +1,7 @@
-"""Optimizers as a user writes them. No torch here."""
+"""The settings of the optimizers. No torch here.
+
+To add one: a class, an entry in OPTIMIZERS, and a case in build.py.
+"""
 
 from typing import Annotated
 
@@ -13,7 +16,7 @@ class Chosen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
 
 class Adam(Chosen, frozen=True, tag="adam"):
-    """Adam; the defaults are those of the Transformer-base of FIELD runs."""
+    """Adam, with the defaults of Transformer-base."""
 
     beta1: Decay = 0.9
     beta2: Decay = 0.997
@@ -31,18 +34,18 @@ class AdamW(Chosen, frozen=True, tag="adamw"):
 
 
 class Sgd(Chosen, frozen=True, tag="sgd"):
-    """Plain gradient descent, with momentum if asked."""
+    """Plain gradient descent, with momentum if it is set."""
 
     momentum: Decay = 0.0
     weight_decay: Small = 0.0
 
 
 class Adafactor(Chosen, frozen=True, tag="adafactor"):
-    """Adam without momentum that keeps sums over rows and columns in place of every square.
+    """Adam without momentum, with row and column sums instead of every squared gradient.
 
-    The schedule's rate is relative to the size of each weight, and never above 1/sqrt(step).
-    `epsilon1` = 0 stands for the smallest step of the weights' type; `clip` is the largest
-    size of an update before the rate.
+    The schedule's rate is relative to the size of each weight, and at most 1/sqrt(step).
+    `epsilon1` = 0 stands for the machine epsilon of the weights; `clip` limits the size of an
+    update before the rate is applied.
     """
 
     beta2_decay: Annotated[float, msgspec.Meta(le=0)] = -0.8

@@ -18,7 +18,7 @@ from types import FrameType, TracebackType
 
 import numpy as np
 
-from unisono.models.dropout import start_numbers
+from unisono.models.dropout import seed_rng
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # their numbers in malloc.h
 NEVER = 2**31 - 1
@@ -46,7 +46,7 @@ def seed_for(seed: int, *keys: int) -> int:
 
 def set_randomness(seed: int, *keys: int) -> None:
     """Start the random numbers, on all devices, from (`seed`, `keys`)."""
-    start_numbers(seed_for(seed, *keys))
+    seed_rng(seed_for(seed, *keys))
 
 
 STOPS = (signal.SIGTERM, signal.SIGINT)

@@ -10,7 +10,7 @@ from unisono.batching.stream import Batch, PreparedUpdate
 from unisono.comm.protocol import Comm, Replica
 from unisono.comm.strategies.packed_gather import wait_for_device
 from unisono.models.output import loss_sums
-from unisono.optim.build import WORDS
+from unisono.optim.build import EMBEDDINGS
 from unisono.schedules import Schedule
 from unisono.stopwatch import Stopwatch
 from unisono.train.averages import Averages
@@ -90,7 +90,7 @@ def take_step(
         parts.replica.memory.begin(step, dials.loss_scale)
     with parts.stopwatch.time("optimizer"):
         for group in parts.optimizer.param_groups:
-            group["lr"] = rate * _rate_factor(parts, words=group.get(WORDS, False))
+            group["lr"] = rate * _rate_factor(parts, words=group.get(EMBEDDINGS, False))
         parts.optimizer.zero_grad()
 
     def loss_of(model: nn.Module, batch: Batch) -> Tensor:

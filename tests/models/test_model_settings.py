@@ -11,7 +11,7 @@ from unisono.models.settings import (
     TransformerSettings,
     matrix_shapes,
     parameter_count,
-    rounded,
+    rounded_vocabulary,
     training_flops,
 )
 from unisono.models.transformer import build_model, weight_shapes
@@ -65,7 +65,7 @@ def test_base_is_the_model_everybody_knows():
 
 @pytest.mark.parametrize(("count", "rows"), [(1, 8), (8, 8), (9, 16), (32000, 32000)])
 def test_rows_are_the_next_multiple_of_eight(count, rows):
-    assert rounded(count) == rows
+    assert rounded_vocabulary(count) == rows
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
