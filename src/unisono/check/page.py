@@ -1,15 +1,13 @@
-"""A forecast for programs: everything, as JSON.
-
-A forecast for a person: machines, work, all ways to train, and what to do.
-"""
+"""A forecast for programs, as JSON, and for a person, as a page: of `check` and `simulate`."""
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from unisono.check.simulate import DOUBT, Simulation
 from unisono.cost_model.forecast import Forecast
 from unisono.cost_model.memory import memory_of
 from unisono.cost_model.probe_results import ProbeResults, Process
@@ -19,33 +17,63 @@ from unisono.printable import printable
 from unisono.units import amount_of_bytes, duration
 
 FORMAT = 1
+BAR = 40
 
 
 def json_of(found: Forecast) -> str:
     """Return the forecast and all that was measured; what is unknown is null."""
-    ways = {
-        "ways": [_plain(way) for way in found.ways],
-        "alone": _plain(found.alone),
-        "fewer": [_plain(way) for way in found.fewer],
-    }
+    measured = msgspec.to_builtins(found.measured)
+    return json.dumps({**_plain(found), "notes": found.notes, "measured": measured})
+
+
+def simulation_json(made: Simulation, inputs: Mapping[str, Any]) -> str:
+    """Return a forecast on paper, with ranges from faster devices to slower ones."""
+    plain = _plain(made.found)
+    others = zip(made.slower.by_machines, made.faster.by_machines, strict=True)
+    for some, (slower, faster) in zip(plain["nodes"], others, strict=True):
+        some["advised_if_slower"] = slower.best.exchange.name
+        some["advised_if_faster"] = faster.best.exchange.name
+        ranges = zip(faster.ways, slower.ways, strict=True)
+        for way, (least, most) in zip(some["ways"], ranges, strict=True):
+            way["step_seconds_range"] = [least.step.seconds, most.step.seconds]
     return json.dumps(
         {
-            "format": FORMAT,
-            "stop": found.stop,
-            "configured": found.chosen.exchange.name,
-            "advised": {
-                "machines": found.advised.machines,
-                "exchange": found.advised.exchange.name,
-            },
-            "notes": found.notes,
-            "link_bytes_per_second": found.link.bytes_per_second,
-            **ways,
-            "measured": msgspec.to_builtins(found.measured),
+            **plain,
+            "inputs": inputs,
+            "parameters": made.job.parameters,
+            "tflops_reached": made.job.flops_per_second / 1e12,
+            "doubt": DOUBT,
         }
     )
 
 
-def _plain(way: Scenario) -> dict[str, Any]:
+def _plain(found: Forecast) -> dict[str, Any]:
+    """Return the forecast; `nodes` has all ways on each number of machines."""
+    return {
+        "format": FORMAT,
+        "stop": found.stop,
+        "configured": found.chosen.exchange.name,
+        "advised": {
+            "machines": found.advised.machines,
+            "exchange": found.advised.exchange.name,
+        },
+        "link_bytes_per_second": found.link.bytes_per_second,
+        "ways": [_plain_way(way) for way in found.ways],
+        "alone": _plain_way(found.alone),
+        "fewer": [_plain_way(way) for way in found.fewer],
+        "nodes": [
+            {
+                "nodes": some.machines,
+                "advised": some.best.exchange.name,
+                "advised_nodes": found.enough(some) or some.machines,
+                "ways": [_plain_way(way) for way in some.ways],
+            }
+            for some in found.by_machines
+        ],
+    }
+
+
+def _plain_way(way: Scenario) -> dict[str, Any]:
     return {
         "machines": way.machines,
         "hosts": way.hosts,
@@ -66,7 +94,7 @@ def _plain(way: Scenario) -> dict[str, Any]:
         "meetings": way.course.meetings,
         "meeting_seconds": way.course.meeting_seconds,
         "hours": way.hours if way.course.updates else None,
-        "money": way.money if way.course.updates else None,
+        "money": way.money or None,
         "speedup": way.speedup,
         "stop": way.stop,
     }
@@ -174,44 +202,48 @@ def _about_checkpoint(measured: ProbeResults) -> str:
 
 
 def _table(found: Forecast) -> list[str]:
-    priced = found.alone.money > 0
-    header = (
-        f"{'machines':>8}  {'exchange':<18}{'a step':>9}  {'90 % within':<19}{'waiting':>8}"
-    )
-    header += f"{'hours':>9}" + f"{'money':>10}" * priced + f"{'speed':>8}"
     rows = [found.alone, *found.fewer] if found.measured.machines > 1 else []
-    lines = [header]
-    for way in (*rows, *found.ways):
-        mark = "  configured" if way is found.chosen and len(found.ways) > 1 else ""
-        lines.append(_row(way, priced=priced) + mark)
-    if found.measured.job.updates and any(way.exchange.local for way in found.ways):
+    marks = {id(found.chosen): "  configured"} if len(found.ways) > 1 else {}
+    lines = table_of([*rows, *found.ways], marks)
+    job, others = found.measured.job, [way for way in found.ways if way is not found.chosen]
+    if job.updates and any(way.exchange.local for way in found.ways):
         lines.append(
             "waiting, hours and speed are those of the whole run: machines that go apart come "
             "together before every evaluation and checkpoint"
         )
-    first = min(found.measured.job.warmup_steps, found.measured.job.updates)
+    first = min(job.warmup_steps, job.updates)
     # Where it is configured, a note says more.
-    others = [way.exchange for way in found.ways if way is not found.chosen]
-    for exchange in others if first else ():
-        if exchange.low_rank:
-            lines.append(
-                f"{exchange.name} makes the first {first:,} updates as {DEFAULT_STRATEGY} "
-                "does; its step is one of those after them"
-            )
-    if not found.measured.job.updates:
+    for name in (way.exchange.name for way in others if first and way.exchange.low_rank):
+        lines.append(
+            f"{name} makes the first {first:,} updates as {DEFAULT_STRATEGY} does; its step is "
+            "one of those after them"
+        )
+    if not job.updates:
         lines.append("hours: unknown, since nothing limits the number of updates")
     return lines
 
 
-def _row(way: Scenario, *, priced: bool) -> str:
-    between = f"{duration(way.seconds.low)} – {duration(way.seconds.high)}"
-    money = f"{way.money:>10,.2f}" if priced else ""
-    hours = f"{way.hours:>9,.2f}" if way.course.updates else f"{'unknown':>9}"
-    name = way.exchange.name if way.exchange.card_bytes else "none"
-    return (
-        f"{way.machines:>8}  {name:<18}{duration(way.seconds.middle):>9}  {between:<19}"
-        f"{way.waiting:>8.0%}{hours}{money}{way.speedup:>8.2f}"
-    )
+def table_of(
+    ways: Sequence[Scenario], marks: Mapping[int, str], *, interval: bool = True
+) -> list[str]:
+    """Return a line for each way; `marks` are added to some, by their identity."""
+    priced = any(way.money > 0 for way in ways)
+    within = f"  {'90 % within':<18}" * interval
+    header = f"{'machines':>8}  {'exchange':<18}{'a step':>10}{within}{'waiting':>9}"
+    header += f"{'hours':>9}" + f"{'money':>11}" * priced + f"{'speed':>8}"
+    lines = [header]
+    for way in ways:
+        between = f"{duration(way.seconds.low)} – {duration(way.seconds.high)}"
+        name = way.exchange.name if way.exchange.card_bytes else "none"
+        hours = f"{way.hours:,.2f}" if way.course.updates else "unknown"
+        lines.append(
+            f"{way.machines:>8}  {name:<18}{duration(way.seconds.middle):>10}"
+            + f"  {between:<18}" * interval
+            + f"{way.waiting:>9.0%}{hours:>9}"
+            + f"{way.money:>11,.2f}" * priced
+            + f"{way.speedup:>8.2f}{marks.get(id(way), '')}"
+        )
+    return lines
 
 
 def _advice(found: Forecast) -> str:
@@ -231,3 +263,62 @@ def _mbit(rate: float) -> str:
 
 def _count(number: int, name: str, plural: str = "s") -> str:
     return f"{number} {name}{plural if number != 1 else ''}"
+
+
+def simulation_page(made: Simulation, heading: Sequence[str], *, given: bool) -> str:
+    """Return the page of a simulation; the devices' rate is `given`, or else assumed."""
+    groups = made.found.by_machines
+    ways = [way for some in groups for way in some.ways]
+    lines = [*heading, "", *table_of(ways, {}, interval=False)]
+    apart = [way for way in ways if way.course.meetings]
+    if apart:
+        lines.append(
+            "waiting, hours and speed are those of the whole run: with "
+            f"{apart[0].exchange.strategy} machines come together "
+            f"{_count(apart[0].course.meetings, 'time')}"
+        )
+    lines += ["", *_bars(made.found)]
+    for exact in (some.exact for some in groups if some.exact.stop):
+        size = amount_of_bytes(exact.exchange.card_bytes)
+        lines += ["", f"stop: with {exact.exchange.name} ({size} an update), {exact.stop}"]
+    return "\n".join([*lines, "", *_doubts(made, given=given)])
+
+
+def _bars(found: Forecast) -> list[str]:
+    most = max(some.best.speedup for some in found.by_machines)
+    lines = ["speed with the exchange that is advised, one machine = 1"]
+    for some in found.by_machines:
+        speed, name, enough = some.best.speedup, some.best.exchange.name, found.enough(some)
+        bar = "█" * max(1, round(BAR * speed / most))
+        would_do = f"; {enough} would do" * (enough > 0)
+        lines.append(f"{some.machines:>8}  {bar} {speed:.2f}  {name}{would_do}")
+    return lines
+
+
+def _doubts(made: Simulation, *, given: bool) -> list[str]:
+    """Say what would be different if the devices were slower or faster."""
+    lines = []
+    for word, other in (("slower", made.slower), ("faster", made.faster)):
+        changes = _changes(made.found, other)
+        if changes:
+            lines.append(f"if devices computed {DOUBT:.0%} {word}: {'; '.join(changes)}")
+    why = "" if given else "the computing is an assumption, not a measurement: "
+    if not lines:
+        return [f"{why}{DOUBT:.0%} slower or faster would change no advice and no warning"]
+    return [f"{why}what depends on it", *lines]
+
+
+def _changes(found: Forecast, other: Forecast) -> list[str]:
+    changes = []
+    for some, same in zip(found.by_machines, other.by_machines, strict=True):
+        machines = "one machine" if some.machines == 1 else f"{some.machines} machines"
+        if some.best.kind != same.best.kind:
+            changes.append(f"{same.best.exchange.name} for {machines}")
+        enough = other.enough(same)
+        if found.enough(some) != enough:
+            would = f"{enough} would do" if enough else "fewer would not do"
+            changes.append(f"{would} instead of {machines}")
+        if bool(some.exact.stop) != bool(same.exact.stop):
+            no = "" if same.exact.stop else "no "
+            changes.append(f"{no}stop for {some.exact.exchange.name} on {machines}")
+    return changes

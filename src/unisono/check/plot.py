@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from unisono.check.simulate import Line, Outlook
+from unisono.cost_model.scenarios import Scenario, Scenarios
 
 WIDTH, HEIGHT = 760.0, 460.0
 LEFT, RIGHT, TOP, BOTTOM = 78.0, 80.0, 96.0, 52.0
@@ -58,20 +58,20 @@ class _Paper:
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
 
-def plot_of(found: Sequence[Outlook], title: str) -> str:
+def plot_of(found: Sequence[Scenarios], title: str) -> str:
     """Return the picture of some numbers of machines, the smallest of which is one."""
-    speeds = [line.speedup for outlook in found for line in outlook.lines]
-    most = found[-1].nodes
+    speeds = [line.speedup for outlook in found for line in outlook.ways]
+    most = found[-1].machines
     low, high = math.floor(math.log2(min(speeds))), math.ceil(math.log2(max(*speeds, most)))
     paper = _Paper(math.log2(most), min(low, -1), max(high, 1))
-    hours = found[0].exact.bill.hours
+    hours = found[0].exact.hours
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" '
         f'width="{WIDTH:g}" height="{HEIGHT:g}" role="img" aria-label="{escape(title)}">',
         f"<title>{escape(title)}</title><style>{STYLE}\n{DOTS}</style>",
         f'<rect class="paper" width="{WIDTH:g}" height="{HEIGHT:g}"/>',
         _text(16, 28, title, "title"),
-        *_grid(paper, hours, [outlook.nodes for outlook in found]),
+        *_grid(paper, hours, [outlook.machines for outlook in found]),
         *_curves(paper, found),
         "</svg>\n",
     ]
@@ -107,16 +107,16 @@ def _grid(paper: _Paper, hours: float, machines: Sequence[int]) -> list[str]:
     return parts
 
 
-def _curves(paper: _Paper, found: Sequence[Outlook]) -> list[str]:
+def _curves(paper: _Paper, found: Sequence[Scenarios]) -> list[str]:
     """Draw each exchange, from one machine on; the one that is advised has a ring."""
-    lines = {line.kind: line for outlook in found for line in outlook.lines}
+    lines = {line.kind: line for outlook in found for line in outlook.ways}
     parts: list[str] = []
     for number, (kind, last) in enumerate(lines.items()):
         hue, left = HUES[number % len(HUES)], 16 + number * COLUMN
         points = [(1.0, 1.0)] + [
-            (float(outlook.nodes), line.speedup)
+            (float(outlook.machines), line.speedup)
             for outlook in found[1:]
-            for line in outlook.lines
+            for line in outlook.ways
             if line.kind == kind
         ]
         parts += [
@@ -126,9 +126,9 @@ def _curves(paper: _Paper, found: Sequence[Outlook]) -> list[str]:
             *(_dot(paper, point, f"dot {hue}", 3.2) for point in points),
         ]
         parts += [
-            _dot(paper, (outlook.nodes, outlook.advised.speedup), f"ring {hue}", 5.5)
+            _dot(paper, (outlook.machines, outlook.best.speedup), f"ring {hue}", 5.5)
             for outlook in found[1:]
-            if outlook.advised.kind == kind
+            if outlook.best.kind == kind
         ]
     if len(found) > 1:
         left = 16 + len(lines) * COLUMN
@@ -144,7 +144,7 @@ def _hours(hours: float) -> str:
     return f"{hours:,.0f} h" if hours >= 100 else f"{hours:.3g} h"
 
 
-def _name(line: Line) -> str:
+def _name(line: Scenario) -> str:
     return line.exchange.strategy if line.exchange.local else line.exchange.name
 
 

@@ -1,25 +1,22 @@
 """`unisono simulate`: what a run would take on machines one does not have."""
 
-import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from unisono.atomic import write_text
+from unisono.check.page import simulation_json, simulation_page
 from unisono.check.plot import plot_of
-from unisono.check.simulate import DOUBT, Line, Outlook, SimulatedJob, in_doubt, outlooks
+from unisono.check.simulate import SimulatedJob, simulate_run
 from unisono.cli.options import Number, PathType
-from unisono.cli.pages.simulate import machine_in_words, page_of
 from unisono.cost_model.devices import device_called
 from unisono.cost_model.exchange import Link, nominal_link
 from unisono.errors import ConfigError
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.units import BITS, amount
 
-FORMAT = 1
 MOST_MACHINES = 1024
 ABOVE_ZERO = Number(0, min_open=True)
 
@@ -74,17 +71,30 @@ def simulate(plot: Path | None, as_json: bool, **options: Any) -> None:
     if plot:
         _check_place(plot)
     job, nodes = _job(options), _numbers(options["nodes"])
-    asked = job, nodes, options["gpus_per_node"], _link(options)
-    found, doubtful = outlooks(*asked), in_doubt(*asked)
-    print(
-        _as_json(job, found, doubtful, {**options, "nodes": nodes})
-        if as_json
-        else page_of(job, found, doubtful, options)
-    )
+    made = simulate_run(job, nodes, options["gpus_per_node"], _link(options))
+    if as_json:
+        print(simulation_json(made, {**options, "nodes": nodes}))
+    else:
+        print(simulation_page(made, _heading(job, options), given=bool(options["tflops"])))
     if plot:
-        title = f"{options['model']}, {machine_in_words(options)}, link {options['link']}"
-        write_text(plot, plot_of(found, title))
+        title = f"{options['model']}, {_machine(options)}, link {options['link']}"
+        write_text(plot, plot_of(made.found.by_machines, title))
         print(f"wrote {plot}", file=sys.stderr)
+
+
+def _heading(job: SimulatedJob, options: dict[str, Any]) -> list[str]:
+    source = "as given" if options["tflops"] else "assumed"
+    rate = f"{job.flops_per_second / 1e12:.1f} TFLOP/s reached ({source})"
+    return [
+        f"{options['model']}: {job.parameters:,} parameters, {job.tokens_per_update:,} tokens "
+        f"an update, {job.updates:,} updates",
+        f"{_machine(options)}, {rate} each, {options['precision']}; link {options['link']}",
+    ]
+
+
+def _machine(options: dict[str, Any]) -> str:
+    device = f"{options['tflops']:g} TFLOP/s" if options["tflops"] else options["gpu"]
+    return f"{options['gpus_per_node']} × {device} a machine"
 
 
 def _job(options: dict[str, Any]) -> SimulatedJob:
@@ -134,53 +144,3 @@ def _check_place(plot: Path) -> None:
             where="--plot",
             fix="name a file in a directory that is there",
         )
-
-
-def _as_json(
-    job: SimulatedJob,
-    found: Sequence[Outlook],
-    doubtful: Sequence[Sequence[Outlook]],
-    inputs: dict[str, Any],
-) -> str:
-    return json.dumps(
-        {
-            "format": FORMAT,
-            "inputs": inputs,
-            "parameters": job.parameters,
-            "tflops_reached": job.flops_per_second / 1e12,
-            "doubt": DOUBT,
-            "nodes": [_plain(*three) for three in zip(found, *doubtful, strict=True)],
-        }
-    )
-
-
-def _plain(outlook: Outlook, slower: Outlook, faster: Outlook) -> dict[str, Any]:
-    """Return an outlook for programs, with ranges from faster devices to slower ones."""
-    return {
-        "nodes": outlook.nodes,
-        "advised": outlook.advised.exchange.name,
-        "advised_if_slower": slower.advised.exchange.name,
-        "advised_if_faster": faster.advised.exchange.name,
-        "advised_nodes": outlook.fewer or outlook.nodes,
-        "ways": [
-            {**_way(line), "step_seconds_range": [fast.step.seconds, slow.step.seconds]}
-            for line, slow, fast in zip(outlook.lines, slower.lines, faster.lines, strict=True)
-        ],
-    }
-
-
-def _way(line: Line) -> dict[str, Any]:
-    return {
-        "exchange": line.exchange.name,
-        "exact": line.exchange.exact,
-        "bytes_per_exchange": round(line.exchange.card_bytes),
-        "step_seconds": line.step.seconds,
-        "update_seconds": line.bill.step.seconds,
-        "waiting": line.bill.step.waiting,
-        "meetings": line.course.meetings,
-        "meeting_seconds": line.course.meeting_seconds,
-        "hours": line.bill.hours,
-        "money": line.bill.money if line.bill.price else None,
-        "speedup": line.speedup,
-        "stop": line.warning,
-    }

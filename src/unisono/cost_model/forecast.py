@@ -1,15 +1,30 @@
-"""From what the probes found to what a run will take: the physics, fed with measurements."""
+"""What a run will take, from what probes found, or from figures that `simulate` assumes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import median
 
+from unisono.cost_model.cluster import exact_exchange
 from unisono.cost_model.exchange import Link
 from unisono.cost_model.notes import notes_of, notes_of_run
 from unisono.cost_model.probe_results import ProbeResults
-from unisono.cost_model.probe_rounds import Round, best_bucket, middle_of, rounds_of, step_in
+from unisono.cost_model.probe_rounds import (
+    best_bucket,
+    cluster_of,
+    middle_of,
+    rounds_of,
+    step_in,
+)
 from unisono.cost_model.run_cost import why_not
-from unisono.cost_model.scenarios import Scenario, each_alone, middle_link, scenarios_on
+from unisono.cost_model.scenarios import (
+    Scenario,
+    Scenarios,
+    each_alone,
+    middle_link,
+    scenario_of,
+    scenarios_on,
+)
 from unisono.cost_model.step import ComputeTimes
 from unisono.cost_model.strategies import AUTO
 
@@ -18,85 +33,134 @@ WORTH_A_NOTE = 0.03
 
 @dataclass(frozen=True)
 class Forecast:
-    """What to expect: the way that is configured, all others, and fewer machines.
+    """What to expect of a run, on each number of machines from one to all.
 
-    `fewer` has the configured way on two machines, on three and so on, always on the fastest.
+    Fewer than all are the fastest ones. `alone` is the fastest machine by itself.
     """
 
     measured: ProbeResults
     work: ComputeTimes
     link: Link
-    ways: tuple[Scenario, ...]
     alone: Scenario
-    fewer: tuple[Scenario, ...]
-    chosen: Scenario
-    advised: Scenario
-    notes: tuple[str, ...]
+    by_machines: tuple[Scenarios, ...]
+
+    @property
+    def ways(self) -> tuple[Scenario, ...]:
+        """Return all ways on all machines."""
+        return self.by_machines[-1].ways
+
+    @property
+    def chosen(self) -> Scenario:
+        """Return the configured way on all machines."""
+        return self.by_machines[-1].chosen
+
+    @property
+    def fewer(self) -> tuple[Scenario, ...]:
+        """Return the configured way on more than one machine and fewer than all."""
+        return tuple(some.chosen for some in self.by_machines[1:-1])
+
+    @property
+    def advised(self) -> Scenario:
+        """Return the fastest of the best ways; of equally fast ones, on the fewest machines."""
+        return max((some.best for some in self.by_machines), key=lambda way: way.speedup)
 
     @property
     def strategy(self) -> str:
         """Return what `sync.strategy` is, or what "auto" comes to."""
-        return strategy_used(self.measured, self.chosen)
+        strategy = self.measured.job.strategy
+        return self.chosen.exchange.strategy if strategy == AUTO else strategy
 
     @property
     def stop(self) -> str:
         """Return why not to train like this, or ""."""
         return self.chosen.stop
 
+    def enough(self, some: Scenarios) -> int:
+        """Return the smaller number of machines that is as fast, or 0 if none is."""
+        smaller = [one for one in self.by_machines if one.machines < some.machines]
+        best = max(smaller, key=lambda one: one.best.speedup, default=None)
+        as_fast = best is not None and best.best.speedup >= some.best.speedup
+        return best.machines if best is not None and as_fast else 0
 
-def forecast(measured: ProbeResults, price: float = 0.0) -> Forecast:
-    """Return what the run will take; `price` is that of a machine's hour."""
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Return what a person should know besides the figures."""
+        return (
+            *notes_of(self.measured, self.strategy),
+            *notes_of_run(self.measured, self.chosen),
+            *_about_buckets(self.measured, self.chosen),
+        )
+
+
+def forecast(
+    measured: ProbeResults, price: float = 0.0, smaller: Sequence[ProbeResults] = ()
+) -> Forecast:
+    """Return what the run will take; `price` is that of one machine for one hour.
+
+    `smaller` are the results of probes on fewer machines, the first on one. Without them,
+    fewer machines share the work that was measured on all.
+    """
     rounds = rounds_of(measured)
-    by_speed = each_alone(measured, rounds, price)
-    alone = next(iter(by_speed.values()))
-    every = scenarios_on(measured, rounds, price, alone)
-    fewer = [
-        scenarios_on(measured, rounds, price, alone, sorted(list(by_speed)[:count]))
-        for count in range(2, measured.machines)
-    ]
-    chosen = _compared(every.chosen, [ways.chosen for ways in fewer])
-    # Of those that are as fast as each other, the one on the fewest machines.
-    advised = max((alone, *(w.best for w in fewer), every.best), key=lambda way: way.speedup)
-    if every.best.machines == 1:
-        advised = every.best
+    if smaller:
+        first, *others = smaller
+        alone = _one_machine(first, price)
+        fewer = [scenarios_on(one, rounds_of(one), price, alone) for one in others]
+    else:
+        by_speed = each_alone(measured, rounds, price)
+        alone = next(iter(by_speed.values()))
+        fewer = [
+            scenarios_on(measured, rounds, price, alone, sorted(list(by_speed)[:count]))
+            for count in range(2, measured.machines)
+        ]
+    groups = [*fewer, scenarios_on(measured, rounds, price, alone)]
+    if measured.machines > 1:
+        groups.insert(0, Scenarios(1, (alone,), alone, alone))
     return Forecast(
         measured=measured,
         work=middle_of(rounds).work,
         link=middle_link(rounds),
-        ways=tuple(chosen if way is every.chosen else way for way in every.all),
         alone=alone,
-        fewer=tuple(ways.chosen for ways in fewer),
-        chosen=chosen,
-        advised=chosen if advised is every.chosen else advised,
-        notes=(
-            *notes_of(measured, strategy_used(measured, chosen)),
-            *notes_of_run(measured, chosen),
-            *_about_buckets(measured, rounds, chosen),
-        ),
+        by_machines=_compared(groups),
     )
 
 
-def strategy_used(measured: ProbeResults, chosen: Scenario) -> str:
-    """Return what `sync.strategy` is, or what it comes to."""
-    strategy = measured.job.strategy
-    return chosen.exchange.strategy if strategy == AUTO else strategy
+def _one_machine(measured: ProbeResults, price: float) -> Scenario:
+    rounds = rounds_of(measured)
+    exchange = exact_exchange(measured.job.parameters, cluster_of(measured, rounds[0].link))
+    return scenario_of(measured, rounds, exchange, price)
 
 
-def _compared(way: Scenario, fewer: Sequence[Scenario]) -> Scenario:
-    """Return the way on all machines, with a reason to stop if fewer would be faster."""
-    best = max(fewer, key=lambda one: one.speedup, default=way)
+def _compared(groups: Sequence[Scenarios]) -> tuple[Scenarios, ...]:
+    """Return the scenarios, with a reason to stop where fewer machines would be faster.
+
+    The configured way is compared with the configured ones, any other with those of its kind.
+    """
+    done: list[Scenarios] = []
+    for group in groups:
+        judged = {}
+        for way in group.ways:
+            same = [other for one in done for other in one.ways if other.kind == way.kind]
+            configured = [one.chosen for one in done]
+            judged[id(way)] = _judged(way, configured if way is group.chosen else same)
+        ways = tuple(judged.values())
+        chosen, best = judged[id(group.chosen)], judged[id(group.best)]
+        done.append(replace(group, ways=ways, chosen=chosen, best=best))
+    return tuple(done)
+
+
+def _judged(way: Scenario, smaller: Sequence[Scenario]) -> Scenario:
+    best = max(smaller, key=lambda one: one.speedup, default=way)
     if best is way or way.speedup <= 1:  # there is a reason already, if any
         return way
     reason = why_not(way.machines, way.speedup / best.speedup, way.waiting, best.machines)
     return replace(way, stop=reason)
 
 
-def _about_buckets(
-    measured: ProbeResults, rounds: Sequence[Round], chosen: Scenario
-) -> list[str]:
+def _about_buckets(measured: ProbeResults, chosen: Scenario) -> list[str]:
     """Return that other buckets would do better, unless somebody wants these."""
     if measured.job.bucket_mb or measured.job.strategy == AUTO or chosen.machines == 1:
         return []
+    rounds = rounds_of(measured)
     better = best_bucket(measured, rounds, chosen.exchange)
     steps = [step_in(measured, one, chosen.exchange, better) for one in rounds]
     gain = 1 - median(step.seconds for step in steps) / chosen.seconds.middle

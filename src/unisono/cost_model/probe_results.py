@@ -1,6 +1,7 @@
 """What probes found on the machines that will train. Structs, because they travel as JSON."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -123,7 +124,7 @@ class TrainingJob(msgspec.Struct, frozen=True):
         return -(-self.updates // self.checkpoint_every) if self.checkpoint_every else 0
 
 
-class ProbeResults(msgspec.Struct, frozen=True):
+class ProbeResults(msgspec.Struct, frozen=True, dict=True):
     """Everything the probes found, the same on every process.
 
     `evaluation_seconds` are those of a whole validation; `translation_seconds` are those of
@@ -149,7 +150,7 @@ class ProbeResults(msgspec.Struct, frozen=True):
     unmeasured: tuple[str, ...] = ()
     seconds: float = 0.0
 
-    @property
+    @cached_property
     def members(self) -> list[list[int]]:
         """Return the ranks of each machine."""
         hosts = [process.host for process in self.processes]

@@ -1,7 +1,4 @@
-"""A whole run: updates of one kind and of another, and what comes between them.
-
-How long a run takes, and what it costs.
-"""
+"""What a whole run takes, when not to start it, and which exchange to take."""
 
 import math
 from collections.abc import Sequence
@@ -109,43 +106,6 @@ SECONDS_PER_HOUR = 3600
 HIDDEN = 0.04  # losing less than this is hardly worth a change
 MUCH = 0.30  # of the time spent waiting for the network: too much to pay for
 WORTH_GOING_APART = 0.10  # what weights that differ for a while must gain at least
-
-
-@dataclass(frozen=True)
-class Price:
-    """A whole run on some machines."""
-
-    nodes: int
-    step: StepCost
-    updates: float
-    sentences_per_second: float
-    price: float = 0.0
-
-    @property
-    def hours(self) -> float:
-        """Return the length of the run."""
-        return self.updates * self.step.seconds / SECONDS_PER_HOUR
-
-    @property
-    def money(self) -> float:
-        """Return the price of all machines, in what `price` of a machine's hour is in."""
-        return self.hours * self.nodes * self.price
-
-
-def price_of(
-    step: StepCost,
-    *,
-    nodes: int,
-    sentences_per_step: float,
-    sentences: float,
-    price: float = 0.0,
-) -> Price:
-    """Return the bill for going through `sentences`, so many in a step of all machines.
-
-    Runs on fewer machines are compared at equal sentences seen, not at equal updates.
-    """
-    rate = sentences_per_step / step.seconds
-    return Price(nodes, step, sentences / sentences_per_step, rate, price)
 
 
 def why_not(machines: int, speedup: float, waiting: float, fewer: int = 1) -> str:

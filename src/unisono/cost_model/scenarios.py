@@ -76,6 +76,11 @@ class Scenario:
     hosts: tuple[str, ...] = ()
 
     @property
+    def kind(self) -> tuple[str, int]:
+        """Return what the exchange is called on any number of machines."""
+        return self.exchange.strategy, self.exchange.bits
+
+    @property
     def update_seconds(self) -> float:
         """Return what an update takes with its share of the whole run, if its end is known."""
         return _for_each(self.course, self.step)
@@ -171,11 +176,17 @@ WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
 
 @dataclass(frozen=True)
 class Scenarios:
-    """The ways on some machines, the one that is configured, and the least drastic good one."""
+    """The ways on so many machines, the exact one first; the configured one, and the best."""
 
-    all: tuple[Scenario, ...]
+    machines: int
+    ways: tuple[Scenario, ...]
     chosen: Scenario
     best: Scenario
+
+    @property
+    def exact(self) -> Scenario:
+        """Return the way that changes nothing about the updates."""
+        return self.ways[0]
 
 
 def each_alone(
@@ -219,7 +230,8 @@ def scenarios_on(
     usual = [way for way in ways if way.exchange == asked or _may_advise(way.exchange)]
     best = losses.least_drastic(usual)
     chosen = next((way for way in ways if way.exchange == asked), ways[0])
-    return Scenarios(tuple(ways), best if measured.job.strategy == AUTO else chosen, best)
+    chosen = best if measured.job.strategy == AUTO else chosen
+    return Scenarios(cluster.nodes, tuple(ways), chosen, best)
 
 
 def middle_link(rounds: Sequence[Round]) -> Link:
