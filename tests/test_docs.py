@@ -91,3 +91,10 @@ def test_the_glossary_is_short():
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
+
+
+def test_no_page_names_a_file_that_is_not_there():
+    for page in (*DOCS.rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"):
+        text = page.read_text("utf-8")
+        for path in re.findall(r"`((?:src|tests|benchmarks|configs|examples)/[\w./-]+)`", text):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
