@@ -66,7 +66,7 @@ def test_base_is_the_model_of_the_field():
         (with_table("model", preset="bsae"), "did you mean `base`?", "[model] preset"),
         (with_table("model", width=30, heads=4), "30 cannot be split over 4", "[model]"),
         (with_table("model", positions="rotary", heads=512), "a head is 1 wide", "[model]"),
-        (with_table("model", positions="learned"), "how many there are", "max_positions"),
+        (with_table("model", positions="learned"), "a largest position", "max_positions"),
         (
             with_table("model", positions="learned", max_positions=420),
             "may grow to",

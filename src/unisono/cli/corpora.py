@@ -50,7 +50,7 @@ def list_corpora(name: str | None) -> None:
         )
     print(
         f"\nopus:CORPUS/VERSION/FROM-TO  any corpus of opus.nlpl.eu: {EXAMPLE}"
-        "\n./my.toml                    an entry of your own: docs/how-to/corpora.md says how"
+        "\n./my.toml                    an entry of your own: docs/how-to/corpora.md"
         "\n\n`unisono corpora get NAME` brings one to data/NAME. ? is not known beforehand."
         "\n`unisono corpora list NAME` shows its sets and downloads."
     )
