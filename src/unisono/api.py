@@ -22,7 +22,7 @@ from unisono.corpus.reader import Corpus, open_corpus
 from unisono.datasets import get as datasets_get
 from unisono.datasets.builtin.write import write_builtin
 from unisono.datasets.catalogue import BUILTIN, find_entry
-from unisono.datasets.config_snippet import DATA_TOML
+from unisono.datasets.corpus_directory import DATA_TOML
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.evidence.curve import bleu_curve, loss_curve
 from unisono.diagnose.report import Answer, Finding, Report

@@ -70,7 +70,7 @@ def test_a_corpus_of_ones_own_from_its_file_to_a_config(tmp_path):
     assert site.asked == ["a.zip"]
     assert "30 pairs" in done.stderr
     assert "data/mine/data.toml" in done.stderr
-    assert "everything was there" in again.stderr
+    assert "already there and verified" in again.stderr
     assert "fetching a.zip: 0 B of" in done.stderr
     assert "\nfetched a.zip, " in done.stderr
     assert "copy configs/tiny.toml" in done.stderr
@@ -92,7 +92,9 @@ def test_slips_are_explained(tmp_path):
     assert "did you mean `wmt16-en-de`" in refused(2, "get", "wmt16-en-dee")
     assert "opus:Books/v1/de-en" in refused(2, "get", "opus:Books")
     assert "--seed is for builtin" in refused(2, "get", "wmt16-en-de", "--seed", 2)
-    assert "--only is for others" in refused(2, "get", "builtin", "--only", "train")
+    assert "--only is for corpora other than builtin" in refused(
+        2, "get", "builtin", "--only", "train"
+    )
     assert "not a directory" in refused(
         3, "get", "wmt16-en-de", "--from", tmp_path / "no", "--to", tmp_path / "c"
     )
@@ -104,7 +106,7 @@ def test_the_builtin_corpus_as_ever(tmp_path):
     assert (tmp_path / "b" / "train.en").read_text().count("\n") == 50
     assert f"put {tmp_path / 'b' / 'data.toml'} in place" in done.output
     again = run("get", "builtin", "--to", tmp_path / "b", "--pairs", 50, "--seed", 3)
-    assert "everything was there: verified" in again.output
+    assert "already there and verified" in again.output
     message = refused(3, "get", "builtin", "--to", tmp_path / "b", "--pairs", 50)
     assert "train.en: 50 pairs, seed 3" in message
 
@@ -113,7 +115,7 @@ def test_the_page_of_one_corpus():
     page = run("list", "multi30k-en-fr").output
     for word in (
         *("test_2017_mscoco", "461 pairs", "train.en.gz  569 kB, SHA-256"),
-        *("train.fr.gz  size not known, no checksum", "/raw/train.fr.gz", "licence: captions"),
+        *("train.fr.gz  unknown size, no checksum", "/raw/train.fr.gz", "licence: captions"),
         "trusted at first use",
     ):
         assert word in page
@@ -132,7 +134,7 @@ def test_what_needs_no_download_is_not_called_fetched(capsys):
 
     assert draw(work()) == "done"
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "here.gz was there, 7 B"
+    assert lines[0] == "here.gz is here already, 7 B"
     assert lines[-1] == "fetched new.gz, 2.0 kB"
     assert len(lines) == 3
     assert "fetched here.gz" not in "".join(lines)

@@ -13,7 +13,7 @@ from unisono.cli.pages.corpus import corpus_page
 from unisono.corpus import open_corpus
 from unisono.corpus.manifest import Dropped
 from unisono.corpus.reader import Corpus
-from unisono.datasets.lock_file import Lock, Text, write_lock
+from unisono.datasets.corpus_directory import Lock, Text, write_lock
 from unisono.prepare import prepare_corpus
 
 

@@ -50,7 +50,7 @@ def test_talks_that_begin_at_other_lines_are_refused(site, entry, tmp_path):
     members = [(f"t{n}.{lang}.sgm", SEGS) for n in (1, 2) for lang in ("en", "de")]
     members += [(f"talks.{lang}", text) for lang, text in talks.items()]
     data = zipped(*members, ("table.tsv", b""))
-    refused_after(site, entry, tmp_path, "test.zip", data, "begin at other lines")
+    refused_after(site, entry, tmp_path, "test.zip", data, "begin at different lines")
 
 
 def test_another_number_of_pairs_than_expected_is_refused(site, tmp_path):
@@ -62,7 +62,7 @@ def test_another_number_of_pairs_than_expected_is_refused(site, tmp_path):
 
 def test_a_directory_that_holds_something_else_is_refused(site, entry, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(DataError, match=r"holds something else: thesis\.tex"):
+    with pytest.raises(DataError, match=r"holds other files: thesis\.tex"):
         get(entry, tmp_path)
     assert (content(tmp_path), site.asked) == ({"thesis.tex": b"years of work"}, [])
     with pytest.raises(DataError, match="is a file"):
@@ -79,7 +79,7 @@ def test_another_corpus_in_the_directory_is_refused(site, entry, tmp_path):
 def test_a_text_that_is_not_ours_is_never_overwritten(entry, tmp_path):
     get(entry, tmp_path, only=("valid",))
     (tmp_path / "train.en").write_text("my own\n")
-    with pytest.raises(DataError, match=r"train\.en: not ours"):
+    with pytest.raises(DataError, match=r"train\.en: lock\.json does not know it"):
         get(entry, tmp_path)
     assert (tmp_path / "train.en").read_text() == "my own\n"
 

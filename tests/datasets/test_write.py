@@ -46,7 +46,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
 
 def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(DataError, match="holds something else: thesis"):
+    with pytest.raises(DataError, match="holds other files: thesis"):
         write_builtin(tmp_path, seed=5, **SIZES)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -66,7 +66,7 @@ def test_what_is_there_is_verified(tmp_path):
     assert not write_builtin(tmp_path, seed=5, **SIZES)
     assert str(tmp_path / "train.en") in (tmp_path / "data.toml").read_text()
     (tmp_path / "test.de").write_text("Mein eigener Satz.\n")
-    with pytest.raises(DataError, match=r"were changed .*\n +test\.de: it has 19 bytes"):
+    with pytest.raises(DataError, match=r"have changed .*\n +test\.de: it has 19 bytes"):
         write_builtin(tmp_path, seed=5, **SIZES)
 
 

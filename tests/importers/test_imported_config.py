@@ -104,8 +104,8 @@ def test_the_toml_passes_the_strict_reader_and_says_the_same(tmp_path):
 
 def test_how_sentences_became_tokens_is_said(tmp_path):
     text = to_toml(made(tmp_path), "small.py")
-    assert "64 of at most 56 pieces" in text
-    assert "how many GPUs shared an update is not in the settings" in text
+    assert "64 of at most 56 subwords" in text
+    assert "the settings do not say how many GPUs shared an update" in text
 
 
 def test_settings_with_no_counterpart_are_listed_at_the_end_and_never_guessed(tmp_path):
@@ -114,8 +114,8 @@ def test_settings_with_no_counterpart_are_listed_at_the_end_and_never_guessed(tm
     )
     text = text.replace("300", "300")
     found = made(tmp_path, text)
-    assert "larc_params.larc_eta = 0.002: nothing here is like it" in found.left
-    end = to_toml(found, "small.py").partition("# Not taken over:")[2]
+    assert "larc_params.larc_eta = 0.002: Unisono has no such setting" in found.left
+    end = to_toml(found, "small.py").partition("# Not converted:")[2]
     assert "larc_eta" in end
 
 
@@ -235,7 +235,7 @@ def test_the_command_lists_what_it_left_out_and_overwrites_nothing(tmp_path):
     arguments = ["import", "config", str(tmp_path / "small.py"), "--to", str(to)]
     done = CliRunner().invoke(unisono, arguments)
     assert done.exit_code == 0, done.output
-    assert "not taken over: corpus.vocabulary" in done.stderr
+    assert "not converted: corpus.vocabulary" in done.stderr
     assert load_settings(to).model.width == 256
     again = CliRunner().invoke(unisono, arguments)
-    assert "is there already" in str(again.exception)
+    assert "exists already" in str(again.exception)

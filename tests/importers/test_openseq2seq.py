@@ -95,7 +95,7 @@ def test_one_process_with_several_gpus_uses_no_network(tmp_path):
 
 def test_a_place_where_nothing_can_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot be written|is there already"):
+    with pytest.raises(DataError, match="cannot be written|exists already"):
         write_run(imported(tmp_path, log()), tmp_path / "file" / "run")
 
 
@@ -331,7 +331,7 @@ def test_nothing_is_overwritten_and_an_empty_directory_may_be_used(tmp_path):
     for name in ("file", "link"):
         place = tmp_path / name
         place.write_text("mine") if name == "file" else os.symlink(tmp_path / "no", place)
-        with pytest.raises(DataError, match="is there already"):
+        with pytest.raises(DataError, match="exists already"):
             write_run(run, place)
     (tmp_path / "empty").mkdir()
     write_run(run, tmp_path / "empty")

@@ -11,10 +11,9 @@ from unisono.cli.pages.dataset import draw, entry_page, size_of
 from unisono.datasets.builtin.write import ENTRY as BUILTIN_ENTRY
 from unisono.datasets.builtin.write import write_builtin
 from unisono.datasets.catalogue import BUILTIN, EXAMPLE, catalogue, find_entry
-from unisono.datasets.config_snippet import DATA_TOML
+from unisono.datasets.corpus_directory import DATA_TOML, DOWNLOADS
 from unisono.datasets.entry import Entry
 from unisono.datasets.get import Got, get_corpus
-from unisono.datasets.target_directory import DOWNLOADS
 from unisono.errors import ConfigError
 from unisono.units import amount_of_bytes, duration
 
@@ -31,12 +30,12 @@ def corpora() -> None:
 @corpora.command("list")
 @click.argument("name", required=False)
 def list_corpora(name: str | None) -> None:
-    """List the corpora that `get` knows, or what belongs to the one called NAME."""
+    """List the corpora that `get` knows, or the sets and downloads of corpus NAME."""
     if name is not None:
         print(entry_page(BUILTIN_ENTRY if name == BUILTIN else find_entry(name)))
         return
     print(ROW.format("name", "from→to", "train pairs", "download", "what it is"))
-    print(ROW.format(BUILTIN, "en→de", f"{PAIRS:,}", "none", "made here from a little grammar"))
+    print(ROW.format(BUILTIN, "en→de", f"{PAIRS:,}", "none", "generated from a small grammar"))
     for name, entry in catalogue().items():
         pairs = entry.pairs("train")
         print(
@@ -50,8 +49,8 @@ def list_corpora(name: str | None) -> None:
         )
     print(
         f"\nopus:CORPUS/VERSION/FROM-TO  any corpus of opus.nlpl.eu: {EXAMPLE}"
-        "\n./my.toml                    an entry of your own: docs/how-to/corpora.md"
-        "\n\n`unisono corpora get NAME` brings one to data/NAME. ? is not known beforehand."
+        "\n./my.toml                    your own entry: see docs/how-to/corpora.md"
+        "\n\n`unisono corpora get NAME` puts one into data/NAME. ? means unknown."
         "\n`unisono corpora list NAME` shows its sets and downloads."
     )
 
@@ -59,22 +58,24 @@ def list_corpora(name: str | None) -> None:
 @corpora.command("get")
 @click.argument("name")
 @click.option(
-    "--to", type=PathType, default=None, help="Where to write; data/NAME if not given."
+    "--to", type=PathType, default=None, help="The directory to write to; data/NAME by default."
 )
 @click.option(
     "--from",
     "given",
     type=PathType,
     default=None,
-    help="A directory with files you have already; the rest is downloaded.",
+    help="A directory with files you already have; the rest is downloaded.",
 )
 @click.option("--offline", is_flag=True, help="Never use the network.")
 @click.option(
-    "--only", multiple=True, metavar="SET", help="Only this set; may be given several times."
+    "--only", multiple=True, metavar="SET", help="Get this set only; can be repeated."
 )
-@click.option("--seed", type=int, help=f"For builtin: another seed, another corpus.  [{SEED}]")
+@click.option("--seed", type=int, help=f"For builtin: the seed of the generator.  [{SEED}]")
 @click.option(
-    "--pairs", type=click.IntRange(1), help=f"For builtin: training pairs.  [{PAIRS}]"
+    "--pairs",
+    type=click.IntRange(1),
+    help=f"For builtin: the number of training pairs.  [{PAIRS}]",
 )
 def get(
     name: str,
@@ -85,13 +86,16 @@ def get(
     seed: int | None,
     pairs: int | None,
 ) -> None:
-    """Bring the text of corpus NAME here: one sentence a line, checked and recorded.
+    """Download corpus NAME as text, one sentence a line, and verify it.
 
     NAME is one that `unisono corpora list` shows, opus:CORPUS/VERSION/FROM-TO, or the path of
-    an entry of your own. What is there already is verified and not downloaded again.
+    your own entry. Files that are there already are verified and not downloaded again.
     """
     if name == BUILTIN:
-        _refuse({"--from": given, "--offline": offline, "--only": only}, "others than builtin")
+        _refuse(
+            {"--from": given, "--offline": offline, "--only": only},
+            "corpora other than builtin",
+        )
         directory = to or Path("data") / name
         write_text(directory, seed=SEED if seed is None else seed, pairs=pairs or PAIRS)
         print(_next(directory, pairs or PAIRS), file=sys.stderr)
@@ -112,17 +116,17 @@ def _refuse(options: dict[str, object], owner: str) -> None:
 
 
 def write_text(directory: Path, *, seed: int, pairs: int) -> None:
-    """Write the text of the built-in corpus or verify what is there, and say so."""
+    """Write the text of the built-in corpus, or verify what is there, and report it."""
     began = time.monotonic()
     made = write_builtin(directory, seed=seed, train=pairs)
-    done = "" if made else ", everything was there: verified"
+    done = "" if made else ", already there and verified"
     took = duration(time.monotonic() - began)
     print(f"text {directory}: {pairs:,} training pairs{done} in {took}", file=sys.stderr)
 
 
 def _tell(entry: Entry, got: Got, took: str) -> None:
-    """Say what is there and what to type next."""
-    done = "got" if got.made else "everything was there: verified"
+    """Report what is there and which command comes next."""
+    done = "got" if got.made else "already there and verified"
     lines = [f"corpus {entry.name} in {got.directory}: {done} in {took}"]
     width = max(len(item.name) for item in got.sets)
     for item in got.sets:
@@ -133,20 +137,22 @@ def _tell(entry: Entry, got: Got, took: str) -> None:
             f"  {item.role:5}  {item.name:{width}}  {sides[0].lines:>9,} pairs  {size:>7}{note}"
         )
     if any(download.trust == "first use" for download in got.lock.downloads.values()):
-        lines.append("no checksum was known for some files: what came first is in lock.json")
+        lines.append(
+            "some files have no known checksum: lock.json records those of this download"
+        )
     if (got.directory / DOWNLOADS).exists():
-        lines.append(f"{got.directory / DOWNLOADS} is kept for another time; delete it at will")
+        lines.append(f"{got.directory / DOWNLOADS} is kept for next time; you may delete it")
     if entry.licence:
         lines.append(f"licence: {entry.licence}")
     if got.own_data_toml:
-        lines.append(f"{got.directory / DATA_TOML} was changed by you and left as it is")
+        lines.append(f"{got.directory / DATA_TOML} has changes of yours and was left as it is")
     train = [item for item in got.sets if item.role == "train"]
     pairs = sum(got.text(item, entry.languages[0]).lines for item in train)
     print("\n".join([*lines, _next(got.directory, pairs)]), file=sys.stderr)
 
 
 def _next(directory: Path, pairs: int) -> str:
-    """Say what to type next; a small corpus cannot feed a large model."""
+    """Name the next command; a small corpus is too little for a large model."""
     config = "tiny" if pairs < SMALL else "base"
     return (
         f"next: copy configs/{config}.toml, put {directory / DATA_TOML} in place of\n"

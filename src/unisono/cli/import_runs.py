@@ -1,4 +1,4 @@
-"""`unisono import`: runs and settings of other trainers."""
+"""`unisono import`: read the runs and settings of other trainers."""
 
 import sys
 from pathlib import Path
@@ -14,19 +14,30 @@ from unisono.units import BITS, amount
 TO_RUN = click.option("--to", type=PathType, required=True, help="The run directory to write.")
 FACTS = (
     click.option(
-        "--processes", default=0, type=click.IntRange(0), help="If the records do not tell."
+        "--processes",
+        default=0,
+        type=click.IntRange(0),
+        help="The number of processes, if the records do not contain it.",
     ),
-    click.option("--machines", default=0, type=click.IntRange(0), help="Likewise."),
-    click.option("--parameters", default=0, type=click.IntRange(0), help="Likewise."),
+    click.option(
+        "--machines",
+        default=0,
+        type=click.IntRange(0),
+        help="The number of machines, if the records do not contain it.",
+    ),
+    click.option(
+        "--parameters",
+        default=0,
+        type=click.IntRange(0),
+        help="The size of the model, if the records do not contain it.",
+    ),
     click.option(
         "--link",
         default="",
         metavar="RATE",
-        help="Between the machines, as bought, such as 1gbit: answers the network question.",
+        help="The rated speed of the link between the machines, such as 1gbit.",
     ),
-    click.option(
-        "--measured", is_flag=True, help="The rate of --link was measured, not bought."
-    ),
+    click.option("--measured", is_flag=True, help="The speed given with --link was measured."),
 )
 
 
@@ -40,7 +51,7 @@ def _with_facts(command: Any) -> Any:
 def import_runs() -> None:
     """Turn runs of other trainers into run directories that `report` can read.
 
-    What their records do not tell stays unknown. Nothing is overwritten.
+    What their records do not contain stays unknown. Nothing is overwritten.
     """
 
 
@@ -48,11 +59,15 @@ def import_runs() -> None:
 @click.argument("log", type=PathType)
 @TO_RUN
 @click.option(
-    "--run", "number", default=0, type=click.IntRange(0), help="Of a log with several: which."
+    "--run",
+    "number",
+    default=0,
+    type=click.IntRange(0),
+    help="Which run, if the log holds several; the last one by default.",
 )
 @_with_facts
 def openseq2seq(log: Path, to: Path, number: int, **facts: Any) -> None:
-    """Import a run from LOG, the output of OpenSeq2Seq (also with .gz): such as nohup.out."""
+    """Import a run from LOG, the output of OpenSeq2Seq, such as nohup.out or nohup.out.gz."""
     from unisono.importers.imported_run import check_free, write_run
     from unisono.importers.openseq2seq.build import read_openseq2seq
 
@@ -70,7 +85,7 @@ def openseq2seq(log: Path, to: Path, number: int, **facts: Any) -> None:
 def tensorboard(directory: Path, to: Path, **facts: Any) -> None:
     """Import a run from the event files in DIRECTORY.
 
-    The scalars of Hugging Face, fairseq, OpenNMT-py, Eole and Unisono are known by their tags.
+    It knows the tags of Hugging Face, fairseq, OpenNMT-py, Eole and Unisono.
     """
     from unisono.importers.imported_run import check_free, write_run
     from unisono.importers.tensorboard.build import read_tensorboard
@@ -86,14 +101,17 @@ def tensorboard(directory: Path, to: Path, **facts: Any) -> None:
 @click.argument("source", metavar="FILE.py", type=PathType)
 @click.option("--to", type=PathType, required=True, help="The TOML file to write.")
 @click.option(
-    "--processes", default=0, type=click.IntRange(0), help="How many GPUs shared an update."
+    "--processes",
+    default=0,
+    type=click.IntRange(0),
+    help="The number of GPUs that shared an update.",
 )
 def config(source: Path, to: Path, processes: int) -> None:
-    """Turn settings of OpenSeq2Seq into TOML. FILE.py is read, never run."""
+    """Convert settings of OpenSeq2Seq to TOML. FILE.py is parsed, never executed."""
     from unisono.importers.openseq2seq.build import read_settings, to_toml
 
     if to.exists() or to.is_symlink():
-        raise DataError(f"{to} is there already", where="--to", fix="choose another name")
+        raise DataError(f"{to} exists already", where="--to", fix="choose another name")
     made = read_settings(source, processes)
     text = to_toml(made, source.name)
     try:
@@ -103,7 +121,7 @@ def config(source: Path, to: Path, processes: int) -> None:
     except OSError as error:
         raise DataError(f"{to} cannot be written: {error.strerror}", where="--to") from error
     for entry in made.left:
-        print(f"not taken over: {printable(entry)}", file=sys.stderr)
+        print(f"not converted: {printable(entry)}", file=sys.stderr)
     print(to)
 
 
@@ -112,7 +130,9 @@ def _told(facts: dict[str, Any]) -> Any:
 
     if facts["measured"] and not facts["link"]:
         raise ConfigError(
-            "--measured says how --link is known", where="--measured", fix="give both"
+            "--measured needs the speed that was measured",
+            where="--measured",
+            fix="give it with --link, such as --link 940mbit",
         )
     rate = amount(facts["link"], BITS, "--link", '"1gbit"') if facts["link"] else 0.0
     return UserFacts(
@@ -128,4 +148,4 @@ def _say(to: Path, notes: tuple[str, ...]) -> None:
     for note in notes:
         print(f"note: {printable(note)}", file=sys.stderr)
     print(to)
-    print(f"now: unisono report {to}", file=sys.stderr)
+    print(f"next: unisono report {to}", file=sys.stderr)

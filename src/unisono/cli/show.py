@@ -13,7 +13,7 @@ from unisono.cli.options import PathType
 from unisono.cli.pages.corpus import corpus_page
 from unisono.corpus.manifest import MANIFEST, manifest_bytes
 from unisono.corpus.reader import open_corpus
-from unisono.datasets.lock_file import LOCK, read_lock
+from unisono.datasets.corpus_directory import LOCK, read_lock
 from unisono.diagnose.diagnosis import diagnose
 from unisono.errors import DataError
 from unisono.models.settings import parameter_count

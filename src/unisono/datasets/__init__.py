@@ -1,1 +1,1 @@
-"""Text to learn from: the built-in corpus and the catalogue of public ones."""
+"""Parallel text for training: the built-in corpus and a catalogue of public corpora."""

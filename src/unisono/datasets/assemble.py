@@ -1,23 +1,152 @@
-"""One set from the members of its archives: two files of as many lines, or an error."""
+"""Make one set of a corpus: two files of parallel lines from the published files.
+
+A line ends at a line feed and nowhere else; a carriage return goes only if it stands right
+before one. There is no XML parser, so no entity of a published file is ever resolved.
+"""
 
 import hashlib
+import html
 import os
+import re
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
-from unisono.datasets.entry import Entry, Set, Side
-from unisono.datasets.lock_file import Text
-from unisono.datasets.text_formats import Reader
+from unisono.datasets.corpus_directory import Text
+from unisono.datasets.entry import Entry, Set, Side, recipe_of
 from unisono.errors import DataError
+
+_READ_BYTES = 1 << 20
+_LONGEST_LINE = 16 << 20
+_LARGEST_MARKUP = 256 << 20
+_LONGEST_SEGMENT = 1 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_TAG = re.compile(r"<(/?)(seg|doc)(?=[\s>/])[^<>]*>", re.IGNORECASE)
+_BREAK = re.compile(r"[ \t]*(?:\r\n|\n|\r)[ \t\r\n]*")
+_ABOUT_THE_TALK = re.compile(
+    rb"\s*</?(url|talkid|keywords|speaker|reviewer|translator|transcript|doc)\b[^<>]*>",
+    re.IGNORECASE,
+)
+_KEPT_TAG = re.compile(rb"</?(?:title|description)\s*>", re.IGNORECASE)
+
+
+class Reader:
+    """The sentences of one published file.
+
+    `documents` counts the lines before each document (a talk, an article), if the format
+    marks documents: source and target must agree.
+    """
+
+    def __init__(self, path: Path, format: str, column: int, where: str) -> None:
+        self._path, self._format, self._column, self.where = path, format, column, where
+        self.lines = 0
+        self.documents: list[int] = []
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield each sentence without its line feed, as UTF-8."""
+        for sentence in self._sentences():
+            self.lines += 1
+            yield sentence
+
+    def _sentences(self) -> Iterator[bytes]:
+        if self._format in ("sgml", "xml"):
+            return self._segments()
+        if self._format == "iwslt-tags":
+            return self._tagged()
+        if self._format == "tsv":
+            return self._fields()
+        return self._plain()
+
+    def _plain(self) -> Iterator[bytes]:
+        """Yield the lines of the file as they are, also if they are not UTF-8."""
+        with self._path.open("rb") as file:
+            first = file.readline(_LONGEST_LINE).removeprefix(_BYTE_ORDER_MARK)
+            lines = iter(lambda: file.readline(_LONGEST_LINE), b"")
+            for line in chain([first] if first else [], lines):
+                if len(line) >= _LONGEST_LINE:
+                    raise self._error(
+                        f"a line of more than {_LONGEST_LINE:,} bytes", self.lines + 1
+                    )
+                ended = line.endswith(b"\n")
+                yield line[:-1].removesuffix(b"\r") if ended else line
+
+    def _tagged(self) -> Iterator[bytes]:
+        for line in self._plain():
+            about = _ABOUT_THE_TALK.match(line)
+            if about is None:
+                yield _KEPT_TAG.sub(b"", line).strip(b" \t")
+            elif about[1].lower() == b"talkid":
+                self.documents.append(self.lines)
+
+    def _fields(self) -> Iterator[bytes]:
+        for line in self._plain():
+            fields = line.split(b"\t")
+            if len(fields) < self._column:
+                raise self._error(
+                    f"a line of {len(fields)} columns; column {self._column} is needed",
+                    self.lines + 1,
+                )
+            yield fields[self._column - 1]
+
+    def _segments(self) -> Iterator[bytes]:
+        text = self._markup()
+        begin = -1
+        for tag in _TAG.finditer(text):
+            end, name = bool(tag[1]), tag[2].lower()
+            if name == "doc":
+                if not end:
+                    self.documents.append(self.lines)
+            elif end and begin >= 0:
+                yield self._segment(text, begin, tag.start())
+                begin = -1
+            elif end or begin >= 0:
+                raise self._error(
+                    "a <seg> inside another" if begin >= 0 else "a </seg> without a <seg>",
+                    text.count("\n", 0, tag.start()) + 1,
+                )
+            elif tag[0].endswith("/>"):
+                yield b""
+            else:
+                begin = tag.end()
+        if begin >= 0:
+            raise self._error("a <seg> that does not end", text.count("\n", 0, begin) + 1)
+
+    def _segment(self, text: str, begin: int, end: int) -> bytes:
+        if end - begin > _LONGEST_SEGMENT:
+            line = text.count("\n", 0, begin) + 1
+            raise self._error(f"a <seg> of {end - begin:,} characters", line)
+        plain = html.unescape(text[begin:end])
+        return _BREAK.sub(" ", plain).strip().encode("utf-8")
+
+    def _markup(self) -> str:
+        size = self._path.stat().st_size
+        if size > _LARGEST_MARKUP:
+            raise self._error(f"{size:,} bytes are too many for a file of segments")
+        data = self._path.read_bytes().removeprefix(_BYTE_ORDER_MARK)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise self._error(
+                f"byte 0x{data[error.start]:02x} is not UTF-8: {error.reason}", line
+            ) from error
+
+    def _error(self, what: str, line: int = 0) -> DataError:
+        place = f"{self.where}, line {line}" if line else self.where
+        return DataError(
+            what,
+            where=place,
+            fix=f"the file is not in the format `{self._format}` that the entry names",
+        )
+
 
 LINES_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True)
 class AssemblyStep:
-    """How far some work on this machine has come, in bytes."""
+    """The progress of unpacking or writing, in bytes."""
 
     work: str
     name: str
@@ -27,7 +156,7 @@ class AssemblyStep:
 
 @dataclass(frozen=True)
 class Made:
-    """A finished text under its temporary path, and what the lock will say of it."""
+    """A finished text under its temporary path, and what lock.json will say about it."""
 
     path: Path
     text: Text
@@ -35,7 +164,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """Where the members that sets are made of lie for the moment: by download and member."""
+    """The temporary paths of unpacked members, by download and member."""
 
     paths: dict[tuple[str, str], Path]
 
@@ -73,7 +202,7 @@ def assemble(
 
 
 class TextWriter:
-    """Write sentences to a file; iterating does the work and gives the bytes so far."""
+    """Write sentences to a file; iterating does the work and yields the bytes so far."""
 
     def __init__(self, path: Path, sentences: Iterable[bytes]) -> None:
         self._path, self._sentences = path, iter(sentences)
@@ -91,18 +220,6 @@ class TextWriter:
                 yield self.bytes
             file.flush()
             os.fsync(file.fileno())
-
-
-def recipe_of(item: Set, side: Side) -> str:
-    """Say in words how a side is made; a set whose recipe changes is another set."""
-    parts: list[str] = [item.format]
-    if side.column:
-        parts.append(f"column {side.column}")
-    if item.only_every:
-        parts.append(f"only every {item.only_every}th line")
-    if item.without_every:
-        parts.append(f"without every {item.without_every}th line")
-    return ", ".join(parts)
 
 
 def _selected(item: Set, sources: list[Reader]) -> Iterator[bytes]:
@@ -133,11 +250,11 @@ def _describe(item: Set, language: str, written: TextWriter) -> Text:
 
 
 def _check_sides(item: Set, made: list[Made], readers: list[list[Reader]]) -> None:
-    """Refuse sides that do not belong together line by line, as far as it can be seen."""
+    """Refuse sides that visibly do not correspond line by line."""
     for source, target in zip(*readers, strict=False):
         if source.lines != target.lines:
             raise DataError(
-                f"the sides of {item.name} do not belong together: "
+                f"the sides of {item.name} do not correspond: "
                 f"{source.lines:,} lines and {target.lines:,} lines",
                 where=f"{source.where} and {target.where}",
                 fix="check the members and the format of the entry",
@@ -145,7 +262,7 @@ def _check_sides(item: Set, made: list[Made], readers: list[list[Reader]]) -> No
         # The talks of IWSLT's test sets are known to disagree; those of training text are not.
         if item.format != "xml" and _shifted(source.documents, target.documents):
             raise DataError(
-                f"the documents of {item.name} begin at other lines on the other side",
+                f"the documents of {item.name} begin at different lines on the two sides",
                 where=f"{source.where} and {target.where}",
                 fix="check the members of the entry",
             )

@@ -1,7 +1,4 @@
-"""Corpora of OPUS, named by pattern: `opus:CORPUS/VERSION/l1-l2`.
-
-Every way to name a corpus: in our catalogue, by pattern, or as a file of one's own.
-"""
+"""Find the entry of a corpus: in the catalogue, by an OPUS pattern, or in a user's file."""
 
 import re
 from pathlib import Path
@@ -43,7 +40,7 @@ def opus_entry(name: str) -> Entry:
         languages=(source, target),
         file=(File(file, (url,)),),
         set=(Set(f"{corpus}-{version}", "train", sides),),
-        licence="differs from corpus to corpus: see https://opus.nlpl.eu",
+        licence="depends on the corpus: see https://opus.nlpl.eu",
         notes=("OPUS publishes no checksums: the first download is trusted and recorded.",),
     )
 
@@ -53,7 +50,7 @@ BUILTIN = "builtin"
 
 
 def catalogue() -> dict[str, Entry]:
-    """Return all entries that come with the package, by name."""
+    """Return the entries that come with the package, by name."""
     entries = [read_entry(path) for path in sorted(CATALOGUE.glob("*.toml"))]
     return {entry.name: entry for entry in entries}
 
@@ -73,6 +70,6 @@ def find_entry(name: str) -> Entry:
     fix = (
         f"get {reverse}: it is the same text; then swap source and target in the config"
         if reverse in names
-        else f"{suggest(name, [*names, BUILTIN])}, {EXAMPLE}, or a file of your own: ./my.toml"
+        else f"{suggest(name, [*names, BUILTIN])}, {EXAMPLE}, or your own file: ./my.toml"
     )
     raise ConfigError(f'there is no corpus "{name}"', where="corpora get", fix=fix)

@@ -1,4 +1,4 @@
-"""What a corpus is made of: one TOML file, ours in `entries/` or a user's own.
+"""The entry of a corpus: a TOML file that says what it is made of.
 
 docs/how-to/corpora.md describes the format. Names in an entry become names of files, so they
 are checked here, before anything else happens.
@@ -34,7 +34,7 @@ class EntryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class File(EntryTable, frozen=True):
-    """One download: where it is, and how to know that it is the right one."""
+    """One download: its addresses, and the size and checksums that verify it."""
 
     name: str
     urls: tuple[str, ...]
@@ -44,7 +44,7 @@ class File(EntryTable, frozen=True):
 
     @property
     def checked(self) -> bool:
-        """Say whether a checksum is known beforehand."""
+        """Return whether a checksum is known beforehand."""
         return bool(self.sha256 or self.md5)
 
     def remote(self, aliases: tuple[str, ...] = ()) -> Remote:
@@ -53,14 +53,14 @@ class File(EntryTable, frozen=True):
 
     @property
     def url_names(self) -> set[str]:
-        """Return what a browser would call it, as far as it is packed in the same way."""
+        """Return the names a browser would save it under, if they have the same suffix."""
         names = {PurePosixPath(unquote(urlsplit(url).path)).name for url in self.urls}
         end = PurePosixPath(self.name).suffix
         return {name for name in names if PurePosixPath(name).suffix == end} - {self.name, ""}
 
 
 class Side(EntryTable, frozen=True):
-    """Where one language of a set lies: a download, and its members if it is an archive.
+    """Where one language of a set is: in a download, and in which members of an archive.
 
     Several members are joined in this order. `*` and `?` in a member stand for any
     characters; it must match exactly one file. `column` counts from 1, for `tsv`.
@@ -74,8 +74,8 @@ class Side(EntryTable, frozen=True):
 class Set(EntryTable, frozen=True):
     """Two text files that belong together, line by line.
 
-    With `without_every = 23` every 23rd line is left out, with `only_every = 23` all others
-    are: two sets made so from the same members share no line.
+    `without_every = 23` leaves out every 23rd line, `only_every = 23` leaves out all others:
+    two such sets from the same members share no line.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Entry(EntryTable, frozen=True):
         return next(file for file in self.file if file.name == name)
 
     def aliases(self, name: str) -> tuple[str, ...]:
-        """Return the names from addresses that only the download called `name` can have."""
+        """Return the names in its addresses that no other download of the entry has."""
         others = [file for file in self.file if file.name != name]
         taken = {file.name for file in others}.union(*(file.url_names for file in others))
         return tuple(sorted(self.file_named(name).url_names - taken))
@@ -119,6 +119,18 @@ class Entry(EntryTable, frozen=True):
         """Return the pairs of all sets of a role, or 0 if one of them is not known."""
         counts = [item.pairs for item in self.set if item.role == role]
         return sum(counts) if all(counts) else 0
+
+
+def recipe_of(item: Set, side: Side) -> str:
+    """Say in words how a side is made; a set whose recipe changes is another set."""
+    parts: list[str] = [item.format]
+    if side.column:
+        parts.append(f"column {side.column}")
+    if item.only_every:
+        parts.append(f"only every {item.only_every}th line")
+    if item.without_every:
+        parts.append(f"without every {item.without_every}th line")
+    return ", ".join(parts)
 
 
 def read_entry(path: Path) -> Entry:
@@ -141,7 +153,7 @@ def read_entry(path: Path) -> Entry:
 
 
 def to_entry(table: dict[str, Any], *, where: str) -> Entry:
-    """Make an entry from a table; everything that can be wrong with it is said here."""
+    """Make an entry from a table; refuse one that contradicts itself."""
     _refuse_unknown(table, Entry, where)
     try:
         entry = msgspec.convert(table, Entry)
@@ -156,7 +168,7 @@ def to_entry(table: dict[str, Any], *, where: str) -> Entry:
     for what in _contradictions(entry):
         raise ConfigError(what, where=where, fix="docs/how-to/corpora.md describes an entry")
     for file in entry.file:
-        file.remote()  # refuses addresses and checksums that are none
+        file.remote()  # refuses malformed addresses and checksums
     return entry
 
 
@@ -241,12 +253,12 @@ def _wrong_with_side(side: Side, item: Set, entry: Entry) -> Iterator[str]:
     if side.file not in {file.name for file in entry.file}:
         yield f"there is no [[file]] called `{side.file}`"
     if bool(side.column) != (item.format == "tsv"):
-        yield "a column belongs to the format tsv, and to no other"
+        yield "the format tsv needs a `column`, and no other format has one"
     if bool(side.members) != side.file.endswith(ARCHIVES):
         yield (
             f"`{side.file}` is an archive, so `members` must name what to take"
             if not side.members
-            else f"`{side.file}` is no archive ({', '.join(ARCHIVES)}): leave `members` out"
+            else f"`{side.file}` is not an archive ({', '.join(ARCHIVES)}): leave `members` out"
         )
     if "" in side.members or len(set(side.members)) < len(side.members):
         yield "a member is empty or named twice"

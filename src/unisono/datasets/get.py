@@ -1,7 +1,7 @@
-"""From an entry to a directory of text: download, unpack, assemble, record.
+"""Get a corpus: download, unpack, assemble and record the sets of an entry.
 
-Whatever is there and matches the lock is kept; whatever is missing is made again; whatever
-was changed is named and left alone. Killed at any moment, the next call goes on.
+Files that match lock.json are kept, missing ones are made again, changed ones are reported and
+left alone. After a kill at any moment, the next call continues.
 """
 
 import shutil
@@ -13,9 +13,21 @@ import msgspec
 
 from unisono import atomic
 from unisono.datasets.assemble import AssemblyStep, Made, Unpacked, assemble, keys_of
-from unisono.datasets.config_snippet import DATA_TOML, data_section
+from unisono.datasets.corpus_directory import (
+    DATA_TOML,
+    DOWNLOADS,
+    Download,
+    Lock,
+    Text,
+    changes,
+    claimed,
+    confirmed,
+    data_section,
+    disk_trouble_explained,
+    read_lock,
+    write_lock,
+)
 from unisono.datasets.entry import Entry, File, Set
-from unisono.datasets.entry_changes import changes, confirmed
 from unisono.datasets.fetch import (
     Fetched,
     Received,
@@ -25,8 +37,6 @@ from unisono.datasets.fetch import (
     missing,
     not_here,
 )
-from unisono.datasets.lock_file import Download, Lock, Text, read_lock, write_lock
-from unisono.datasets.target_directory import DOWNLOADS, claimed, disk_trouble_explained
 from unisono.datasets.unpack import ArchiveMember, wanted_members
 from unisono.decompress import BLOCK_BYTES
 from unisono.errors import ConfigError, DataError, suggest
@@ -38,7 +48,7 @@ _WORK = f"{atomic.TEMPORARY}unpack"
 
 @dataclass(frozen=True)
 class Got:
-    """What is in the directory now; `made` names the sets that were made by this call."""
+    """What is in the directory now; `made` names the sets that this call made."""
 
     directory: Path
     sets: tuple[Set, ...]
@@ -59,7 +69,7 @@ def get_corpus(
     given: Path | None = None,
     offline: bool = False,
 ) -> Generator[Progress, None, Got]:
-    """Bring the sets of `entry` (or those in `only`) to `directory`, yielding progress."""
+    """Get the sets of `entry`, or those in `only`, into `directory`; yield progress."""
     chosen = _chosen(entry, only)
     if given is not None:
         check_given(given)
@@ -87,7 +97,7 @@ def _chosen(entry: Entry, only: tuple[str, ...]) -> tuple[Set, ...]:
 
 
 class _Getting:
-    """One call at work in a directory it has claimed; `lock` is what is known to be there."""
+    """One call at work in a directory it has locked; `lock` says what is there."""
 
     def __init__(self, entry: Entry, directory: Path) -> None:
         self.entry, self.directory = entry, directory
@@ -111,7 +121,7 @@ class _Getting:
         self.fetched: dict[str, Fetched] = {}
 
     def missing(self, chosen: Iterable[Set]) -> list[Set]:
-        """Return the sets to make; refuse those that are there but not as we made them."""
+        """Return the sets to make; refuse those whose files were changed."""
         for place in (self.directory, self.downloads):
             atomic.clean(place)
         changed, todo = [], []
@@ -122,9 +132,9 @@ class _Getting:
                 todo.append(item)
         if changed:
             raise DataError(
-                "files were changed since they were got:\n    " + "\n    ".join(changed),
+                "files have changed since they were made:\n    " + "\n    ".join(changed),
                 where=str(self.directory),
-                fix="move them away and call this again, or name another directory with --to",
+                fix="move them away and try again, or name another directory with --to",
             )
         return todo
 
@@ -133,7 +143,7 @@ class _Getting:
         name = f"{item.name}.{language}"
         path, text = self.directory / name, self.lock.texts.get(name)
         if text is None:
-            return f"{name}: not ours, it is not in the lock" if path.exists() else "missing"
+            return f"{name}: lock.json does not know it" if path.exists() else "missing"
         if not path.exists():
             return "missing"
         wrong = atomic.difference(path, atomic.Written(text.bytes, text.sha256))
@@ -142,7 +152,7 @@ class _Getting:
     def download(
         self, todo: list[Set], given: Path | None, offline: bool
     ) -> Generator[Progress, None, None]:
-        """Bring every download that the sets need, and record each at once."""
+        """Fetch every download that the sets need, and record each at once."""
         names = dict.fromkeys(side.file for item in todo for side in item.sides.values())
         files = [self._pinned(self.entry.file_named(name)) for name in names]
         remotes = [file.remote(self.entry.aliases(file.name)) for file in files]
@@ -160,34 +170,34 @@ class _Getting:
             self._record_download(file.name, proven=file.checked)
 
     def _not_here(self, todo: list[Set], absent: tuple[Remote, ...]) -> DataError:
-        """Return the error for missing files, with the sets that need none of them."""
+        """Return the error for missing files; it names the sets that do not need them."""
         error = not_here(absent, self.downloads)
         names = {remote.name for remote in absent}
         able = [i.name for i in todo if not names & _files([i])]
         if not able:
             return error
         only = " ".join(f"--only {name}" for name in able)
-        fix = f"{error.fix}; what is there is enough for {only}"
+        fix = f"{error.fix}; the files that are there suffice for {only}"
         return DataError(error.what, where=error.where, fix=fix)
 
     def _pinned(self, file: File) -> File:
-        """Return the download with the hash it had when it came first."""
+        """Return the download with the hash that its first download had."""
         known = self.lock.downloads.get(file.name)
         if known is None or not known.sha256:
             return file
         return msgspec.structs.replace(file, sha256=known.sha256)
 
     def _explained(self, error: DataError, file: File) -> DataError:
-        """Add to an error that the hash it did not find is one this directory remembers."""
+        """Add to an error that the expected hash is the one of the first download."""
         known = self.lock.downloads.get(file.name)
         if known is None or known.trust == "checked" or not known.sha256:
             return error
         if known.sha256 not in error.what:
             return error
         return DataError(
-            f"{error.what}\n  {known.sha256} is what the first download had; it was recorded",
+            f"{error.what}\n  {known.sha256} is the hash of the first download, from lock.json",
             where=error.where,
-            fix="it was replaced where it came from, or on the way: look into it, and get the"
+            fix="the file was replaced at its source or on the way: find out which, and get the"
             " new one into a new directory",
         )
 
@@ -195,13 +205,13 @@ class _Getting:
         free = shutil.disk_usage(self.directory).free
         if needed > free:
             raise DataError(
-                f"{amount_of_bytes(needed)} are needed and {amount_of_bytes(free)} are free",
+                f"{amount_of_bytes(needed)} are needed, {amount_of_bytes(free)} are free",
                 where=str(self.directory),
                 fix="make room, or name a directory on another disk with --to",
             )
 
     def _record_download(self, name: str, *, proven: bool) -> None:
-        """Record a download; before it is proven, only where it came from."""
+        """Record a download; until it is proven, only its address."""
         before, fetched = self.lock.downloads.get(name), self.fetched[name]
         trust = "checked" if self.entry.file_named(name).checked else "first use"
         url = fetched.url or (before.url if before else "")
@@ -243,7 +253,7 @@ class _Getting:
         total = archive.stat().st_size
         wishes = tuple(dict.fromkeys(member for _, member in needs))
         for member, packed in wanted_members(archive, wishes):
-            self._check_room(2 * member.size)  # the member, and a text of ours
+            self._check_room(2 * member.size)  # the member, and the text made of it
             path = self.work / f"member-{len(paths)}"
             for _ in _spool(member, path):
                 yield AssemblyStep("unpacking", name, min(packed.tell(), total), total)
@@ -252,14 +262,14 @@ class _Getting:
     def _put(self, made: list[Made], used_up: set[str]) -> None:
         """Give the texts of a set their names, once the lock knows what they are.
 
-        Downloads that are used up have shown that they are what the entry describes: only
-        now one without a checksum is believed.
+        A download that is used up has proven to be what the entry describes: only now does
+        one without a checksum count as proven.
         """
         for one in made:
             before = self.lock.texts.get(one.text.name)
             if before is not None and before.sha256 != one.text.sha256:
                 raise DataError(
-                    f"{one.text.name} was made again and has now SHA-256 {one.text.sha256} "
+                    f"{one.text.name} was made again and now has SHA-256 {one.text.sha256} "
                     f"instead of {before.sha256}",
                     where=str(self.directory),
                     fix="get the corpus into a new directory",
@@ -274,7 +284,7 @@ class _Getting:
         atomic.sync(self.directory)
 
     def finish(self, made: tuple[str, ...]) -> Got:
-        """Write data.toml and then the lock, which says that everything is there."""
+        """Write data.toml and then lock.json, which marks the directory as complete."""
         there = [
             item
             for item in self.entry.set

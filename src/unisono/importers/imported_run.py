@@ -1,7 +1,4 @@
-"""What the user knows of a foreign run and its records do not tell.
-
-A run of another trainer, as far as its records tell, and how it becomes a run directory.
-"""
+"""A run of another trainer, as far as its records go, and how it becomes a run directory."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +18,7 @@ from unisono.records.view import NAME, Imported, imported_bytes
 
 @dataclass(frozen=True)
 class UserFacts:
-    """Facts from the command line; 0 is what was not given."""
+    """Facts from the command line that the records lack; 0 means not given."""
 
     processes: int = 0
     machines: int = 0
@@ -30,7 +27,7 @@ class UserFacts:
     link_measured: bool = False
 
     def applied(self, about: Imported) -> Imported:
-        """Return `about` with these facts in it; one that contradicts it is refused."""
+        """Add these facts to `about`; refuse one that contradicts it."""
         told = []
         for name in ("processes", "machines", "parameters"):
             mine, found = getattr(self, name), getattr(about, name)
@@ -38,7 +35,7 @@ class UserFacts:
                 raise ConfigError(
                     f"{found:,} {name} are recorded, not {mine:,}",
                     where=f"--{name}",
-                    fix="leave it out: it is for what the records do not tell",
+                    fix="leave it out: it is for what the records do not contain",
                 )
             if mine and not found:
                 told.append(name)
@@ -64,7 +61,7 @@ UNKNOWN = math.nan
 
 @dataclass(frozen=True)
 class ImportedStep:
-    """One record of training. `time` counts from the start, or is Unix time if a clock ran."""
+    """One record of training; `time` is Unix time, or counts from the start without a clock."""
 
     step: int
     time: float
@@ -78,7 +75,7 @@ class ImportedStep:
 
 @dataclass(frozen=True)
 class ImportedValidation:
-    """One validation; `bleu` is one of translations, `forced_bleu` one of OpenSeq2Seq's."""
+    """One validation; `bleu` scores translations, `forced_bleu` is OpenSeq2Seq's score."""
 
     step: int
     time: float
@@ -90,7 +87,7 @@ class ImportedValidation:
 
 @dataclass(frozen=True)
 class ImportedRank:
-    """A process of the run, as far as it is known; "" and 0 are not known."""
+    """A process of the run; "" and 0 mean unknown."""
 
     rank: int
     host: str = ""
@@ -102,7 +99,7 @@ class ImportedRank:
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """Everything that was found; `config` is in the words of our settings, and lacks much."""
+    """Everything that was found; `config` holds the settings that could be converted."""
 
     about: Imported
     steps: tuple[ImportedStep, ...]
@@ -141,17 +138,17 @@ def _write(run: ImportedRun, to: Path) -> None:
             file.writelines(to_line(event) + b"\n" for event in _events(run))
         for rank in run.ranks[1:]:
             if not rank.host:
-                continue  # nothing is known of it but its number
+                continue  # only its rank is known
             directory.events(rank.rank).write_bytes(to_line(_start(run, rank)) + b"\n")
 
 
 def check_free(to: Path) -> None:
     """Raise a DataError if there is anything at `to`: nothing is ever overwritten."""
     if to.is_symlink() or (to.exists() and not to.is_dir()):
-        raise DataError(f"{to} is there already", where="--to", fix="choose another name")
+        raise DataError(f"{to} exists already", where="--to", fix="choose another name")
     if to.is_dir() and any(to.iterdir()):
         raise DataError(
-            f"{to} is there already and not empty",
+            f"{to} exists already and is not empty",
             where="--to",
             fix="choose another directory; nothing is overwritten",
         )

@@ -39,10 +39,10 @@ class Getting:
 
     def __init__(self, directory):
         self.directory, self.pauses, self.progress = directory, [], []
-        self.patience = RetryPolicy(timeout=5.0, sleep=self.pauses.append)
+        self.policy = RetryPolicy(timeout=5.0, sleep=self.pauses.append)
 
     def __call__(self, remote, **options):
-        steps = fetch(remote, self.directory, **{"patience": self.patience, **options})
+        steps = fetch(remote, self.directory, **{"policy": self.policy, **options})
         while True:
             try:
                 self.progress.append(next(steps))

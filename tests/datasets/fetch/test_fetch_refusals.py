@@ -58,7 +58,7 @@ def test_a_web_page_is_never_trusted_at_first_use(server, get, drip):
 
 
 def test_an_empty_file_is_never_trusted_at_first_use(server, get):
-    refused(get, Remote("a.gz", (server.serve("a.gz", Reply(b"")),)), "nothing came")
+    refused(get, Remote("a.gz", (server.serve("a.gz", Reply(b"")),)), "nothing arrived")
 
 
 def test_anything_else_is_trusted_at_first_use(server, get, body):
@@ -271,7 +271,7 @@ def test_a_name_that_does_not_exist(get, known):
 def test_a_server_that_hangs_up_without_a_word(get, known):
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"http://127.0.0.1:{mute.getsockname()[1]}/a.gz"
-        steps = fetch(known(url), get.directory, patience=RetryPolicy(timeout=0.1, pauses=()))
+        steps = fetch(known(url), get.directory, policy=RetryPolicy(timeout=0.1, pauses=()))
         with pytest.raises(DataError, match="does not answer"):
             list(steps)
 

@@ -46,7 +46,7 @@ def test_a_broken_connection_is_continued_from_where_it_broke(server, get, known
 def test_a_stalled_connection_counts_as_broken(server, get, known, body):
     url = server.serve("a.gz", Reply(body, stall_after=1000), Reply(body))
     quick = RetryPolicy(timeout=1.0, sleep=get.pauses.append)
-    assert get(known(url), patience=quick).path.read_bytes() == body
+    assert get(known(url), policy=quick).path.read_bytes() == body
     assert server.ranges("a.gz") == ["", "bytes=1000-"]
     assert any("stalled" in step.note for step in get.progress)
 
@@ -54,7 +54,7 @@ def test_a_stalled_connection_counts_as_broken(server, get, known, body):
 def test_a_connection_that_only_drips_counts_as_broken(server, get, known, body):
     url = server.serve("a.gz", Reply(body, drip=0.02), Reply(body))
     quick = RetryPolicy(timeout=1.0, sleep=get.pauses.append)
-    assert get(known(url), patience=quick).path.read_bytes() == body
+    assert get(known(url), policy=quick).path.read_bytes() == body
     assert any("fewer than 1024 bytes" in step.note for step in get.progress)
 
 
@@ -151,14 +151,14 @@ def test_a_server_that_always_breaks_at_the_same_place_is_given_up(server, get, 
     url = server.serve("a.gz", Reply(body, break_after=150_000, ranges=False))
     quick = RetryPolicy(sleep=get.pauses.append, progress_bytes=1000)
     with pytest.raises(DataError, match="broke after 150,000 of 200,000"):
-        get(known(url), patience=quick)
+        get(known(url), policy=quick)
     assert len(server.asked) == 1 + len(quick.pauses)
 
 
 def test_as_long_as_it_moves_nobody_gives_up(server, get, known, body):
     url = server.serve("a.gz", Reply(body, break_after=10_000))
     quick = RetryPolicy(sleep=get.pauses.append, progress_bytes=10_000)
-    assert get(known(url), patience=quick).path.read_bytes() == body
+    assert get(known(url), policy=quick).path.read_bytes() == body
     assert len(server.asked) == 20
 
 
@@ -289,7 +289,7 @@ def test_a_mirror_with_something_else_does_not_cost_what_is_here(
     server, mirror, get, known, body, reply
 ):
     urls = server.serve("a.gz", Reply(body, break_after=20_000)), mirror.serve("a.gz", reply)
-    with pytest.raises(DataError, match=r"80\.0 kB came and are kept"):
+    with pytest.raises(DataError, match=r"80\.0 kB arrived and are kept"):
         get(known(*urls))
     assert (get.directory / "a.gz.part").read_bytes() == body[:80_000]
 
@@ -310,7 +310,7 @@ def test_a_damaged_note_is_an_unknown_origin(server, get, body, note):
 
 def test_giving_up_in_the_middle_leaves_the_part(server, get, known, body):
     url = server.serve("a.gz", Reply(body, stall_after=120_000))
-    steps = fetch(known(url), get.directory, patience=get.patience)
+    steps = fetch(known(url), get.directory, policy=get.policy)
     while next(steps).done < 120_000:
         pass
     with pytest.raises(KeyboardInterrupt):

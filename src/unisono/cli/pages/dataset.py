@@ -1,6 +1,6 @@
-"""What `unisono corpora list NAME` shows: the sets and downloads of one corpus.
+"""The page of one corpus in the catalogue, and the progress of getting it.
 
-Progress of downloads: a bar a file on a terminal, a line now and then in a log.
+Progress is a bar for each file on a terminal, and a line now and then in a log.
 """
 
 import sys
@@ -27,7 +27,7 @@ from unisono.units import amount_of_bytes
 
 
 def entry_page(entry: Entry) -> str:
-    """Return all that is known of a corpus before it is got."""
+    """Return the sets, downloads and notes of a corpus."""
     lines = [f"{entry.name}: {entry.description}, {'→'.join(entry.languages)}", "", "sets"]
     width = max(len(item.name) for item in entry.set)
     for item in entry.set:
@@ -42,14 +42,14 @@ def entry_page(entry: Entry) -> str:
 
 
 def size_of(entry: Entry) -> str:
-    """Return the size of all downloads; + if some are not known, ? if none is."""
+    """Return the size of all downloads; + if some are unknown, ? if all are."""
     known = sum(file.bytes for file in entry.file)
     more = "" if entry.download_bytes else " +"
     return f"{amount_of_bytes(known)}{more}" if known else "?"
 
 
 def _download(file: File) -> Iterator[str]:
-    size = amount_of_bytes(file.bytes) if file.bytes else "size not known"
+    size = amount_of_bytes(file.bytes) if file.bytes else "unknown size"
     checksum = "SHA-256" if file.sha256 else "MD5" if file.md5 else "no checksum"
     yield f"  {file.name}  {size}, {checksum}"
     yield from (f"    {url}" for url in file.urls)
@@ -60,7 +60,7 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 def draw(work: Generator[Progress, None, T]) -> T:
-    """Do the work and show on standard error how far it is; return what it returns."""
+    """Do the work, show its progress on standard error, and return its result."""
     console = Console(file=sys.stderr)
     if not console.is_terminal:
         return _drive(work, _Log())
@@ -76,7 +76,7 @@ def draw(work: Generator[Progress, None, T]) -> T:
 
 
 class _Bars:
-    """One bar for the file at work; a line stays behind for whatever was noted."""
+    """A bar for the current file, and a line for each note."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar
@@ -94,11 +94,11 @@ class _Bars:
             self._bar.console.print(f"{title}: {note}", markup=False, highlight=False)
 
     def finish(self) -> None:
-        """The bar goes by itself."""
+        """Do nothing: the bar disappears by itself."""
 
 
 class _Log:
-    """A line when a download begins, every 30 seconds, when there is news, and at its end."""
+    """A line when a download begins and ends, every 30 seconds, and for each note."""
 
     def __init__(self) -> None:
         self._title, self._said, self._began, self._first = "", 0.0, 0.0, 0
@@ -113,7 +113,7 @@ class _Log:
             self._title, self._began, self._first = title, now, at.done
             due = isinstance(at, Received)
             if isinstance(at, Received) and 0 < at.total == at.done:
-                _say(f"{at.name} was there, {amount_of_bytes(at.done)}")
+                _say(f"{at.name} is here already, {amount_of_bytes(at.done)}")
                 self._said = now
                 return
         self._fetching = at if isinstance(at, Received) else None
@@ -128,7 +128,7 @@ class _Log:
         _say(" ".join(parts))
 
     def finish(self) -> None:
-        """Say that the file at work has come, if there is one."""
+        """Report that the current file has arrived, if there is one."""
         if self._fetching is not None:
             _say(f"fetched {self._fetching.name}, {amount_of_bytes(self._fetching.done)}")
         self._fetching = None

@@ -1,1 +1,1 @@
-"""The built-in corpus: English to German sentence pairs from a little grammar of our own."""
+"""The built-in corpus: English to German sentence pairs from a small grammar."""

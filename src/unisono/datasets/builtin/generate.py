@@ -75,14 +75,14 @@ def is_held_out(combination: Combination) -> bool:
 
 
 def stream(seed: int) -> Iterator[SentencePair]:
-    """Compose sentences without end; some come again."""
+    """Compose sentences without end; some occur again."""
     chance = Chance(seed)
     while True:
         yield compose(chance)
 
 
 def distinct(pairs: Iterator[SentencePair]) -> Iterator[SentencePair]:
-    """Leave out English sentences that were there before."""
+    """Drop English sentences that have occurred before."""
     seen: set[str] = set()
     for pair in pairs:
         if pair.source not in seen:

@@ -1,4 +1,4 @@
-"""Write the built-in corpus as the six text files every other corpus has, or verify them."""
+"""Write the built-in corpus as six text files, or verify them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,16 +6,23 @@ from pathlib import Path
 from unisono.atomic import Written, difference, new_directory, sha256_of, write_text, written
 from unisono.datasets.builtin.clauses import SentencePair
 from unisono.datasets.builtin.generate import generate
-from unisono.datasets.config_snippet import DATA_TOML, data_section
+from unisono.datasets.corpus_directory import (
+    DATA_TOML,
+    LOCK,
+    Lock,
+    Text,
+    data_section,
+    read_lock,
+    refuse_strangers,
+    write_lock,
+)
 from unisono.datasets.entry import Entry, Set, Side
-from unisono.datasets.lock_file import LOCK, Lock, Text, read_lock, write_lock
-from unisono.datasets.target_directory import refuse_strangers
 from unisono.errors import DataError
 
 LANGUAGES = ("en", "de")
 ENTRY = Entry(
     name="builtin",
-    description="made here from a little grammar",
+    description="generated from a small grammar",
     languages=LANGUAGES,
     file=(),
     set=(
@@ -67,21 +74,21 @@ def _refuse_others(directory: Path, names: list[str]) -> None:
         refuse_strangers(directory, names)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise DataError(
-            "the built-in corpus is not written over other files",
+            "the directory holds other files, which are not overwritten",
             where=str(directory),
             fix="name a new directory with --to, or delete this one first",
         )
 
 
 def _verify(directory: Path, seed: int, sizes: dict[str, int]) -> None:
-    """Refuse what is not the corpus of this seed and these sizes, as it was written."""
+    """Refuse files that are not the corpus of this seed and these sizes."""
     lock = read_lock(directory)
     if lock.corpus != ENTRY.name:
         what, found = f"{directory} holds the corpus {lock.corpus}, not {ENTRY.name}", []
     elif found := list(_others(lock, seed, sizes)):
         what = f"this is not the built-in corpus of {sizes['train']:,} pairs and seed {seed}:"
     elif found := list(_damages(lock, directory)):
-        what = "files were changed since they were written:"
+        what = "files have changed since they were written:"
     else:
         return
     raise DataError(

@@ -1,6 +1,6 @@
-"""Bring files here: mirrors in order, resumed when broken, checked before they get a name."""
+"""Download files: mirrors in order, resumed after a break, verified before they get a name."""
 
-from unisono.datasets.fetch.file import check_given, fetch, missing, not_here, require
+from unisono.datasets.fetch.download import check_given, fetch, missing, not_here, require
 from unisono.datasets.fetch.remote import Fetched, Received, Remote
 from unisono.datasets.fetch.retry import RetryPolicy
 

@@ -1,63 +1,76 @@
-"""One request for one file, from where the last one ended."""
+"""Make one request for one file, and continue where the last one ended."""
 
 import time
 from collections.abc import Iterable, Iterator
 from http.client import HTTPResponse
 from itertools import chain
 
-from unisono.datasets.fetch.failures import (
-    AttemptError,
-    BrokenError,
-    MisfitError,
-    RefusedError,
-)
 from unisono.datasets.fetch.partial_file import (
     CHUNK,
     Origin,
     PartialFile,
     check_room,
+    describe_start,
     difference,
-    glimpse,
     is_web_page,
 )
 from unisono.datasets.fetch.remote import Received, Remote
-from unisono.datasets.fetch.response import Response, addresses, ask, read_some, understood
-from unisono.datasets.fetch.retry import RetryPolicy
+from unisono.datasets.fetch.response import (
+    Response,
+    addresses,
+    parse_response,
+    read_some,
+    send_request,
+)
+from unisono.datasets.fetch.retry import (
+    AttemptError,
+    BrokenError,
+    MisfitError,
+    RefusedError,
+    RetryPolicy,
+)
 from unisono.units import amount_of_bytes
 
-# Nobody offers a corpus of this size; a server that never ends must not fill the disk.
+# No corpus is this large; a server that sends without end must not fill the disk.
 MOST_BYTES = 64 << 30
 
 
 def attempt(
-    remote: Remote, url: str, part: PartialFile, patience: RetryPolicy, *, afresh: bool = False
+    remote: Remote,
+    url: str,
+    part: PartialFile,
+    policy: RetryPolicy,
+    *,
+    from_start: bool = False,
 ) -> Iterator[Received]:
     """Bring `part` from what it is to the whole file, checked, with one request to `url`.
 
-    If `afresh`, the whole file is asked for. What came before is only dropped when another
-    beginning has arrived: a mirror that has something else must not cost what is here.
+    With `from_start`, ask for the whole file. The bytes so far are dropped only once another
+    beginning has arrived: a mirror with another file must not cost them.
     """
     if not _seems_whole(remote, part):
-        headers = {} if afresh else _range(remote, url, part)
+        headers = {} if from_start else _range(remote, url, part)
         asked = part.size if headers else 0
-        with ask(url, headers, timeout=patience.timeout, plain=remote.has_checksum) as response:
-            answer = understood(
-                response, remote, asked=asked, longest_pause=patience.longest_pause
+        with send_request(
+            url, headers, timeout=policy.timeout, plain=remote.has_checksum
+        ) as response:
+            answer = parse_response(
+                response, remote, asked=asked, longest_pause=policy.longest_pause
             )
             _check_offer(answer, remote, part, response)
             _check_fit(answer, remote, url, part)
             pieces = _pieces(response, answer)
             first = next(pieces, b"")
             if answer.start == 0 and is_web_page(first):
-                raise RefusedError(glimpse(first))
+                raise RefusedError(describe_start(first))
             _open_part(answer, url, part)
             yield Received(remote.name, part.size, remote.bytes or part.origin.total)
-            yield from _take(chain([first], pieces), answer, remote, part, patience)
+            yield from _take(chain([first], pieces), answer, remote, part, policy)
     _check(remote, part)
 
 
 def _seems_whole(remote: Remote, part: PartialFile) -> bool:
-    """Whether nothing needs to be asked for any more."""
+    """Return whether there is nothing left to request."""
     if not part.size:
         return False
     if remote.has_checksum:
@@ -67,10 +80,10 @@ def _seems_whole(remote: Remote, part: PartialFile) -> bool:
 
 
 def _range(remote: Remote, url: str, part: PartialFile) -> dict[str, str]:
-    """Return the headers that ask for the rest only, if it can be joined to what is here.
+    """Return the headers that request only the rest, if it can be joined to what is here.
 
-    Without a checksum the server must promise that it still has the same version: nothing
-    else would notice a file glued together from two.
+    Without a checksum the server must confirm that it still has the same version: nothing
+    else would detect a file joined from two versions.
     """
     if not part.size or part.size >= (remote.bytes or MOST_BYTES):
         return {}
@@ -84,9 +97,9 @@ def _range(remote: Remote, url: str, part: PartialFile) -> dict[str, str]:
 def _check_offer(
     answer: Response, remote: Remote, part: PartialFile, response: HTTPResponse
 ) -> None:
-    """Refuse a file of the wrong size before it is read, and one there is no room for."""
+    """Refuse a file of the wrong size before reading it, and one that does not fit on disk."""
     if remote.bytes and answer.total and answer.total != remote.bytes:
-        seen = glimpse(_peek(response)) if answer.start == 0 else "the sizes differ"
+        seen = describe_start(_peek(response)) if answer.start == 0 else "the sizes differ"
         raise RefusedError(
             f"it offers {answer.total:,} bytes instead of {remote.bytes:,}; {seen}"
         )
@@ -125,7 +138,7 @@ def _open_part(answer: Response, url: str, part: PartialFile) -> None:
 
 def _pieces(response: HTTPResponse, answer: Response) -> Iterator[bytes]:
     if answer.start and answer.start == answer.stop:
-        return  # nothing is left, and what follows are words about that
+        return  # nothing is left; the body only says so
     while data := read_some(response, CHUNK):
         yield data
 
@@ -135,19 +148,19 @@ def _take(
     answer: Response,
     remote: Remote,
     part: PartialFile,
-    patience: RetryPolicy,
+    policy: RetryPolicy,
 ) -> Iterator[Received]:
-    """Append what the server sends, and no more than the file may have."""
+    """Append what the server sends, up to the size the file may have."""
     total = remote.bytes or answer.total or part.origin.total
     bound = answer.stop or total or MOST_BYTES
-    pulse = _Pulse(part.size, patience)
+    stall = _StallDetector(part.size, policy)
     for data in pieces:
         if part.size + len(data) > bound:
             part.clear()
             raise RefusedError(f"it sends more than the {bound:,} bytes the file should have")
         part.append(data)
         yield Received(remote.name, part.size, total)
-        pulse.check(part.size)
+        stall.check(part.size)
     if part.size < (total or answer.stop):
         whole = f"{total or answer.stop:,}"
         raise BrokenError(f"the connection broke after {part.size:,} of {whole} bytes")
@@ -155,32 +168,32 @@ def _take(
         raise BrokenError(f"the connection ended after {part.size:,} bytes, too early")
 
 
-class _Pulse:
-    """Notices a connection that is alive and brings next to nothing."""
+class _StallDetector:
+    """Detects a connection that is open but delivers next to nothing."""
 
-    def __init__(self, size: int, patience: RetryPolicy) -> None:
-        self._size, self._patience = size, patience
+    def __init__(self, size: int, policy: RetryPolicy) -> None:
+        self._size, self._policy = size, policy
         self._since = time.monotonic()
 
     def check(self, size: int) -> None:
         now = time.monotonic()
-        if size - self._size >= self._patience.least_bytes:
+        if size - self._size >= self._policy.least_bytes:
             self._size, self._since = size, now
-        elif now - self._since > self._patience.timeout:
+        elif now - self._since > self._policy.timeout:
             raise BrokenError(
-                f"fewer than {self._patience.least_bytes} bytes came in"
-                f" {self._patience.timeout:g} s"
+                f"fewer than {self._policy.least_bytes} bytes arrived in"
+                f" {self._policy.timeout:g} s"
             )
 
 
 def _check(remote: Remote, part: PartialFile) -> None:
-    """Refuse a part that is complete and not the file."""
+    """Refuse a part that is complete but not the file."""
     wrong = difference(remote, part.size, part.digests)
     if not remote.has_checksum and (is_web_page(part.head) or not part.size):
         wrong = wrong or "that is not the file"
     if not wrong:
         return
-    seen, in_one_go = glimpse(part.head), part.in_one_go
+    seen, in_one_go = describe_start(part.head), part.in_one_go
     part.clear()
     if in_one_go:
         raise RefusedError(f"{wrong}; {seen}")

@@ -1,9 +1,4 @@
-"""Is this the file it should be?
-
-Is there room on the disk?
-
-The part of a file that has come so far: its bytes, its checksums, where it is from.
-"""
+"""The part of a file that has arrived so far, and whether a file is the expected one."""
 
 import hashlib
 import json
@@ -13,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 
 from unisono import atomic
-from unisono.datasets.fetch.failures import MisfitError
 from unisono.datasets.fetch.remote import Fetched, Remote
+from unisono.datasets.fetch.retry import MisfitError
 from unisono.errors import DataError
 from unisono.units import amount_of_bytes
 
@@ -23,14 +18,14 @@ _WEB_PAGE = (b"<!doctype html", b"<html")
 
 
 class Digests:
-    """The checksums of bytes that come one piece after the other."""
+    """The checksums of bytes that arrive in pieces."""
 
     def __init__(self) -> None:
         self._sha256 = hashlib.sha256()
         self._md5 = hashlib.md5(usedforsecurity=False)
 
     def update(self, data: bytes) -> None:
-        """Take the next bytes in."""
+        """Add the next bytes."""
         self._sha256.update(data)
         self._md5.update(data)
 
@@ -46,7 +41,7 @@ class Digests:
 
 
 def verified(remote: Remote, path: Path) -> Fetched:
-    """Return what the file at `path` is, if it is what `remote` promises."""
+    """Return the file at `path` if it is the one that `remote` describes."""
     if not path.is_file():
         raise MisfitError("it is not a file")
     size = path.stat().st_size
@@ -59,7 +54,7 @@ def verified(remote: Remote, path: Path) -> Fetched:
 
 
 def difference(remote: Remote, size: int, digests: Digests) -> str:
-    """Return in words how a file differs from what `remote` promises, or ""."""
+    """Describe how a file differs from what `remote` describes, or return ""."""
     if remote.sha256 and digests.sha256 != remote.sha256:
         wrong = f"SHA-256 {digests.sha256} instead of {remote.sha256}"
     elif remote.md5 and digests.md5 != remote.md5:
@@ -83,21 +78,21 @@ def _digests_of(path: Path) -> Digests:
 
 
 def is_web_page(head: bytes) -> bool:
-    """Whether a file that begins with `head` is HTML: what servers send in place of a file."""
+    """Return whether `head` begins an HTML page, which servers send in place of a file."""
     return head.removeprefix(b"\xef\xbb\xbf").lstrip().lower().startswith(_WEB_PAGE)
 
 
-def glimpse(head: bytes) -> str:
-    """Say what a file that begins with `head` looks like: a web page, text, or binary."""
+def describe_start(head: bytes) -> str:
+    """Describe a file that begins with `head`: a web page or something else."""
     if not head:
-        return "nothing came"
+        return "nothing arrived"
     kind = "a web page" if is_web_page(head) else "something"
     shown = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in head[:40])
-    return f'what came is {kind} that begins with "{shown}"'
+    return f'the server sent {kind} that begins with "{shown}"'
 
 
 def check_room(target: Path, needed: int) -> None:
-    """Refuse to begin what cannot end: `needed` more bytes have to fit next to `target`."""
+    """Refuse a download whose `needed` bytes do not fit on the disk of `target`."""
     free = shutil.disk_usage(target.parent).free
     if needed > free:
         raise DataError(
@@ -118,10 +113,10 @@ class Origin:
 
 
 class PartialFile:
-    """`NAME.part` next to the file to be, open for appending.
+    """`NAME.part` next to the final file, open for appending.
 
-    What was there before is kept and hashed on opening; the origin lies in
-    `NAME.part.json`. Both stay when the process ends, however that happens.
+    Opening it keeps and hashes what is there; `NAME.part.json` has its origin. Both survive
+    the process, however it ends.
     """
 
     def __init__(self, target: Path) -> None:
@@ -155,25 +150,25 @@ class PartialFile:
             data = data[count:]
 
     def begin(self, origin: Origin) -> None:
-        """Drop what there is; what follows comes from `origin`, from its first byte on."""
+        """Drop what there is; `origin` sends the file from its first byte."""
         self.clear()
         self._remember(origin)
 
     def go_on(self, origin: Origin) -> None:
-        """What follows is appended to what there is, and comes from `origin`."""
+        """Append to what there is; `origin` sends the rest."""
         self.in_one_go = False
         if origin != self.origin:
             self._remember(origin)
 
     def clear(self) -> None:
-        """Drop everything that came."""
+        """Drop everything that has arrived."""
         self._file.truncate(0)
         self._note.unlink(missing_ok=True)
         self.digests, self.size, self.head = Digests(), 0, b""
         self.origin, self.in_one_go = Origin(), True
 
     def finish(self) -> None:
-        """Give the file its name, on the disk for good."""
+        """Give the file its final name, durably."""
         atomic.sync(self.path)
         self.path.rename(self.target)
         self._note.unlink(missing_ok=True)
@@ -208,7 +203,7 @@ class PartialFile:
 
 
 def _read_origin(path: Path) -> Origin:
-    """Read the origin of a part; what cannot be read is an unknown origin."""
+    """Read the origin of a part; an unreadable one counts as unknown."""
     try:
         content = json.loads(path.read_text("utf-8"))
         origin = Origin(**content)

@@ -1,4 +1,4 @@
-"""What is to be downloaded, what came of it, and how far it is."""
+"""A file to download, the progress of its download, and the result."""
 
 import re
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ _OUR_ENDINGS = (".part", ".part.json")
 
 @dataclass(frozen=True)
 class Remote:
-    """One file of the network: the name to keep it under, where it is, what it should be.
+    """One file on the network: the name to save it under, its addresses and checksums.
 
-    `urls` are tried in order. Without `sha256` and `md5` nothing says what the file should
-    hold; it is then only taken over a connection nobody can have changed. `aliases` are
-    other names it may have where a person saved it.
+    `urls` are tried in order. A file without `sha256` and `md5` is only accepted over a
+    connection that nobody can tamper with. `aliases` are other names under which a user may
+    have saved it.
     """
 
     name: str
@@ -42,19 +42,19 @@ class Remote:
 
     @property
     def has_checksum(self) -> bool:
-        """Whether wrong bytes would be noticed."""
+        """Return whether a checksum would reveal wrong bytes."""
         return bool(self.sha256 or self.md5)
 
     @property
     def described(self) -> str:
-        """The file in one line for a person: name, size, first address."""
+        """Return name, size and first address in one line."""
         size = f" ({amount_of_bytes(self.bytes)})" if self.bytes else ""
         return f"{self.name}{size}: {self.urls[0] if self.urls else 'no address is known'}"
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A file that is here and was checked; `url` is "" if it did not come over the network."""
+    """A file that is here and verified; `url` is "" if it was not downloaded."""
 
     path: Path
     url: str
@@ -65,9 +65,9 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Received:
-    """How far a file is, in bytes; a `total` of 0 is unknown.
+    """The progress of a file, in bytes; a `total` of 0 is unknown.
 
-    `note` is "" or says why nothing moves for a moment.
+    `note` is "" or says why the download pauses.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Received:
 
 
 def is_web_address(url: str) -> bool:
-    """Whether `url` names a file on a web server, and nothing else."""
+    """Return whether `url` is the address of a file on a web server."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -88,13 +88,13 @@ def is_web_address(url: str) -> bool:
 
 
 def check_url(url: str, *, where: str) -> None:
-    """Refuse what is not the address of a file on a web server."""
+    """Refuse an address that is not one of a file on a web server."""
     if not is_web_address(url):
         raise ConfigError(
             f'"{url}" is not an address to download from',
             where=where,
-            fix="write https://host/path, without a user name; take files that are on this"
-            " machine with --from DIR",
+            fix="write https://host/path, without a user name; for files on this machine use"
+            " --from DIR",
         )
 
 

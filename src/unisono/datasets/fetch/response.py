@@ -1,8 +1,6 @@
-"""Which addresses may be asked, and in which order.
+"""Send a request to a web server, and read from its response which bytes follow.
 
-Ask a web server for a file: encrypted and checked, never led astray.
-
-What a server answered: which bytes of which version of the file, or why none.
+Connections are encrypted wherever possible; redirects lead only to safe addresses.
 """
 
 import ipaddress
@@ -26,22 +24,22 @@ from urllib.request import (
 )
 
 from unisono import __version__
-from unisono.datasets.fetch.failures import (
+from unisono.datasets.fetch.remote import Remote, is_web_address
+from unisono.datasets.fetch.retry import (
     AbsentError,
     AttemptError,
     BrokenError,
     MisfitError,
     RefusedError,
 )
-from unisono.datasets.fetch.remote import Remote, is_web_address
 from unisono.units import duration
 
 
 def addresses(remote: Remote) -> tuple[str, ...]:
-    """Return where to ask for `remote`: all that is encrypted first, then the rest.
+    """Return the addresses of `remote` in the order to try them: encrypted ones first.
 
-    Every http address is tried as https. As http it is only tried if a checksum would tell
-    that somebody on the way changed the file, or if there is no way (this machine).
+    Every http address is tried as https. Plain http is used only if a checksum would reveal
+    that somebody on the way changed the file, or on this machine.
     """
     safe = [url if is_private(url) else _as_https(url) for url in remote.urls]
     plain = [url for url in remote.urls if remote.has_checksum and not is_private(url)]
@@ -49,7 +47,7 @@ def addresses(remote: Remote) -> tuple[str, ...]:
 
 
 def is_private(url: str) -> bool:
-    """Whether nobody on the way can read or change what comes from `url`."""
+    """Return whether nobody on the way can read or change what `url` sends."""
     parts = urlsplit(url)
     return parts.scheme == "https" or _is_this_machine(parts.hostname or "")
 
@@ -69,14 +67,14 @@ def _as_https(url: str) -> str:
 
 MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
-_REFUSED = "nobody answers there (connection refused)"
+_REFUSED = "the server is not reachable (connection refused)"
 _NETWORK_ERRORS = (OSError, HTTPException, UnicodeError)
 
 
-def ask(
+def send_request(
     url: str, headers: Mapping[str, str], *, timeout: float, plain: bool = False
 ) -> HTTPResponse:
-    """Return the server's answer for `url`, redirects followed, whatever its status.
+    """Return the response for `url` after redirects, whatever its status.
 
     With `plain`, a redirect from http may lead to http; never from https.
     """
@@ -94,13 +92,13 @@ def read_some(response: HTTPResponse, count: int) -> bytes:
     try:
         return response.read1(count)
     except TimeoutError as error:
-        raise BrokenError("the connection stalled: nothing came any more") from error
+        raise BrokenError("the connection stalled") from error
     except _NETWORK_ERRORS as error:
         raise BrokenError("the connection broke") from error
 
 
 def _explained(error: Exception) -> AttemptError:
-    """Turn what the network stack raised into words, and say whether there is hope."""
+    """Turn an error of the network into one that says whether to try again."""
     connecting = isinstance(error, URLError)
     if isinstance(error, URLError) and isinstance(error.reason, Exception):
         error = error.reason
@@ -109,7 +107,7 @@ def _explained(error: Exception) -> AttemptError:
     if isinstance(error, socket.gaierror):
         return AbsentError(f"the name of the host cannot be resolved ({error.strerror})")
     if isinstance(error, TimeoutError) and connecting:
-        return AbsentError("nobody answers there (no connection in time)")
+        return AbsentError("the server is not reachable (connection timed out)")
     if isinstance(error, TimeoutError):
         return BrokenError("the server does not answer")
     if isinstance(error, ConnectionError | HTTPException):
@@ -127,8 +125,8 @@ def _tls_explained(error: ssl.SSLError) -> AttemptError:
 
 
 def _open(url: str, headers: Mapping[str, str], timeout: float) -> HTTPResponse:
-    # Put together by hand: the usual opener would also read file: and ftp:, and follow
-    # redirects to places we do not want to go.
+    # The default opener would also read file: and ftp:, and follow redirects to unsafe
+    # addresses.
     opener = OpenerDirector()
     context = ssl.create_default_context()
     for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler(context=context)):
@@ -177,10 +175,10 @@ class Response:
     delimited: bool = True
 
 
-def understood(
+def parse_response(
     response: HTTPResponse, remote: Remote, *, asked: int, longest_pause: float
 ) -> Response:
-    """Return which bytes follow, after all were asked for from `asked` on."""
+    """Return which bytes follow; all from `asked` on were requested."""
     status = response.status
     if status == 200:
         _check_encoding(response, remote)
@@ -198,7 +196,7 @@ def _whole(response: HTTPResponse, remote: Remote) -> Response:
     delimited = response.chunked or response.length is not None
     if not delimited and not remote.has_checksum:
         raise RefusedError(
-            "it does not say how long the file is, so nobody can know whether all of it came"
+            "it does not say how long the file is, so a broken connection would go unnoticed"
         )
     return Response(0, length, length, _version(response), delimited)
 
@@ -207,7 +205,7 @@ def _rest(response: HTTPResponse, asked: int) -> Response:
     said = response.headers.get("Content-Range", "")
     match = _RANGE.fullmatch(said)
     if not match or int(match[1]) != asked or int(match[2]) < asked:
-        raise MisfitError(f'asked for the bytes from {asked} on, it sent "{said}"')
+        raise MisfitError(f'for the bytes from {asked} on, it sent "{said}"')
     stop = int(match[2]) + 1
     total = 0 if match[3] == "*" else int(match[3])
     if response.length not in (None, stop - asked) or 0 < total < stop:
@@ -219,20 +217,20 @@ def _nothing_left(response: HTTPResponse, asked: int) -> Response:
     match = _UNMET.fullmatch(response.headers.get("Content-Range", ""))
     if not match or int(match[1]) != asked:
         size = f"{int(match[1]):,} bytes" if match else "fewer bytes"
-        raise MisfitError(f"{asked:,} bytes came before, but the file there has {size}")
+        raise MisfitError(f"{asked:,} bytes arrived before, but the file there has {size}")
     return Response(asked, asked, asked, "")
 
 
 def _check_encoding(response: HTTPResponse, remote: Remote) -> None:
     encoding = response.headers.get("Content-Encoding", "identity").lower()
-    # Some servers call a .gz file "encoded" and send it as it is; a checksum will tell.
+    # Some servers call a .gz file "encoded" and send it unchanged; a checksum verifies it.
     named_so = encoding in ("gzip", "x-gzip") and remote.name.endswith((".gz", ".tgz"))
     if encoding != "identity" and not (named_so and remote.has_checksum):
         raise RefusedError(f'it sends the file in another form (Content-Encoding "{encoding}")')
 
 
 def _version(response: HTTPResponse) -> str:
-    """Return what names this version of the file: a strong ETag, else its date, else ""."""
+    """Return what identifies this version: a strong ETag, else the date, else ""."""
     tag = response.headers.get("ETag", "")
     if tag.startswith('"') and tag.isascii() and tag.isprintable():
         return tag

@@ -1,21 +1,50 @@
-"""How long to wait for a server, and how often to ask again.
+"""Why an attempt to download failed, and whether the same address deserves another one.
 
-Whether one address deserves another try.
+No `AttemptError` leaves the package: `download` collects them, address by address.
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from unisono.datasets.fetch.failures import AbsentError, AttemptError, BrokenError, MisfitError
+
+class AttemptError(Exception):
+    """An attempt at one address failed; `reason` is shown to the user."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class BrokenError(AttemptError):
+    """The connection broke or the server was busy: another attempt may succeed.
+
+    `wait` is the pause in seconds that the server asked for.
+    """
+
+    def __init__(self, reason: str, *, wait: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+class AbsentError(AttemptError):
+    """No server or no such file: try again only if this address has delivered before."""
+
+
+class RefusedError(AttemptError):
+    """The server offers another file, or one that must not be accepted: do not try again."""
+
+
+class MisfitError(AttemptError):
+    """The bytes so far do not match the file on the server: start over."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long to wait, and how often to ask again, before the next mirror has its turn.
+    """How long to wait, and how often to try again, before going on to the next mirror.
 
-    `pauses` (seconds) lie between attempts that brought less than `progress_bytes` of news.
-    A server may ask for longer ones, up to `longest_pause`. A connection that brings fewer
+    `pauses` (seconds) separate attempts that delivered fewer than `progress_bytes` new bytes.
+    A server may ask for longer ones, up to `longest_pause`. A connection that delivers fewer
     than `least_bytes` within `timeout` seconds counts as broken.
     """
 
@@ -27,26 +56,26 @@ class RetryPolicy:
     sleep: Callable[[float], None] = time.sleep
 
 
-USUAL = RetryPolicy()
+DEFAULT_POLICY = RetryPolicy()
 
 
 class RetryBudget:
-    """What one address has brought and how often it failed.
+    """How much one address has delivered and how often it has failed.
 
-    News are bytes beyond the farthest point reached so far: a server that starts from the
-    beginning every time and breaks at the same place brings none.
+    Only bytes beyond the farthest point so far count as new: a server that always starts from
+    the beginning and breaks at the same place delivers none.
     """
 
-    def __init__(self, size: int, patience: RetryPolicy) -> None:
-        self._patience = patience
+    def __init__(self, size: int, policy: RetryPolicy) -> None:
+        self._policy = policy
         self._farthest = size
         self._failures = 0
         self._delivered = self._started_over = False
 
     def pause_after(self, error: AttemptError, size: int) -> float:
-        """Return the seconds to wait before the next try, or raise `error`: no more hope.
+        """Return the seconds to wait before the next attempt, or raise `error`.
 
-        `size` is how many bytes there were when it happened.
+        `size` is the number of bytes that had arrived.
         """
         self._note(size)
         if isinstance(error, MisfitError) and not self._started_over:
@@ -54,9 +83,9 @@ class RetryBudget:
             return 0.0
         lost = isinstance(error, AbsentError) and self._delivered
         again = lost or isinstance(error, BrokenError)
-        if not again or self._failures == len(self._patience.pauses):
+        if not again or self._failures == len(self._policy.pauses):
             raise error
-        pause = self._patience.pauses[self._failures]
+        pause = self._policy.pauses[self._failures]
         self._failures += 1
         return max(pause, error.wait) if isinstance(error, BrokenError) else pause
 
@@ -64,5 +93,5 @@ class RetryBudget:
         news = size - self._farthest
         if news > 0:
             self._delivered, self._farthest = True, size
-        if news >= self._patience.progress_bytes:
+        if news >= self._policy.progress_bytes:
             self._failures = 0

@@ -1,7 +1,4 @@
-"""OpenSeq2Seq's settings as a TOML file that `unisono train` accepts.
-
-From a log of OpenSeq2Seq to a run.
-"""
+"""Build a run from a log of OpenSeq2Seq, and a TOML config from its settings."""
 
 import math
 import re
@@ -22,13 +19,13 @@ from unisono.importers.imported_run import (
     ImportedValidation,
     UserFacts,
 )
-from unisono.importers.log_lines import log_lines
 from unisono.importers.openseq2seq.log import (
     Evaluation,
     LoggedRun,
     LogPosition,
     LogReader,
     Spent,
+    log_lines,
 )
 from unisono.importers.openseq2seq.printed_config import Parameters, inner
 from unisono.importers.openseq2seq.python_config import read_source
@@ -39,26 +36,26 @@ FIRST = ("seed", "data", "corpus", "model", "batching", "optimizer", "schedule",
 
 
 def read_settings(path: Path, processes: int = 0) -> ConfigTranslation:
-    """Return our settings for those at `path`, which is read and never run."""
+    """Convert the settings at `path`, which is parsed and never executed."""
     made = settings_of(read_source(path), processes)
     if "width" not in made.table.get("model", {}):
         raise DataError(
             f"{path} does not describe a Transformer whose sizes can be read",
             where=str(path),
-            fix="\n         ".join(made.left[:5]) or "name another file of settings",
+            fix="\n         ".join(made.left[:5]) or "name another settings file",
         )
     made.put("corpus", "directory", f"corpora/{path.stem}")
     if "train" not in made.table.setdefault("data", {}):
-        made.left.append("data.train: no files of text are named that can be read")
+        made.left.append("data.train: the settings name no text files that could be read")
     resolve(made.table, where=f"{path} as TOML")
     return made
 
 
 def to_toml(made: ConfigTranslation, name: str) -> str:
-    """Return the file, with what was converted and what was left out in comments."""
+    """Return the TOML, with comments on what was converted and what was not."""
     lines = [
-        f"# Made by `unisono import config` from {_line(name)}, which was read and not run.",
-        "# See the end for what could not be taken over. Everything else has its default.",
+        f"# Made by `unisono import config` from {_line(name)}, which was parsed and not run.",
+        "# The end lists what could not be converted. Everything else has its default.",
         "",
         tomli_w.dumps(_ordered(made.table)).rstrip(),
         "",
@@ -66,7 +63,7 @@ def to_toml(made: ConfigTranslation, name: str) -> str:
     if made.notes:
         lines += ["# How it was converted:", *(f"#  * {_line(note)}" for note in made.notes)]
     if made.left:
-        lines += ["# Not taken over:", *(f"#  * {_line(entry)}" for entry in made.left)]
+        lines += ["# Not converted:", *(f"#  * {_line(entry)}" for entry in made.left)]
     return "\n".join(lines) + "\n"
 
 
@@ -76,7 +73,7 @@ def _ordered(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _line(text: str) -> str:
-    """Return `text` in one line, so that nothing in it can end the comment."""
+    """Return `text` on one line, so that nothing in it can end the comment."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
@@ -84,9 +81,9 @@ TRAINER = "OpenSeq2Seq"
 LARGEST = 10**12
 KEPT = ("model", "optimizer", "schedule", "train", "validation", "checkpoint", "decoding")
 FORCED_BLEU = (
-    "the BLEU in the log is not one of translations: OpenSeq2Seq scores the words it would "
-    "choose next in the midst of the reference, and a model that only repeats its input scores "
-    "95; it is kept apart and compared with nothing"
+    "the BLEU in the log does not score translations: OpenSeq2Seq predicts each word from the "
+    "reference words before it (teacher forcing), and a model that only repeats its input "
+    "scores 95; it is shown separately and not compared with other BLEU scores"
 )
 _SURROGATE = re.compile(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]")
 
@@ -126,7 +123,7 @@ def read_openseq2seq(path: Path, told: UserFacts, wanted: int = 0) -> ImportedRu
 
 
 def _possible(tables: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the tables that our strict reader accepts: a log may say anything."""
+    """Yield the tables that our strict config reader accepts: a log may contain anything."""
     for name in KEPT:
         if name not in tables:
             continue
@@ -147,7 +144,7 @@ def _check(reader: LogReader, path: Path, wanted: int) -> None:
         return
     if reader.lines:
         raise DataError(
-            f"{path} is a log of OpenSeq2Seq, but ends before the first loss was printed",
+            f"{path} is a log of OpenSeq2Seq, but ends before the first loss",
             where=str(path),
             fix="there is nothing to report yet; look at the end of the log for what happened",
         )
@@ -174,7 +171,7 @@ def _number(parameters: Parameters, name: str) -> int:
 
 
 def _time(logged: LoggedRun, spent: Spent, every: int) -> float:
-    """Return when it was: each reading is the mean of `every` updates before it."""
+    """Return the time of a record: each reading is the mean of `every` updates before it."""
     return logged.clock + (every * spent.readings if every else spent.weighted)
 
 
@@ -210,7 +207,7 @@ def _validations(logged: LoggedRun, parameters: Parameters) -> tuple[ImportedVal
 
 
 def _validated_at(evaluation: Evaluation, parameters: Parameters) -> int:
-    """Return the multiple of `eval_steps` between two printed steps, or else the first."""
+    """Return the multiple of `eval_steps` between two printed steps, else the first step."""
     begin, every = evaluation.after, _number(parameters, "eval_steps")
     if begin is None:
         return 0
@@ -234,10 +231,10 @@ def _processes(logged: LoggedRun, parameters: Parameters) -> int:
 
 
 def _machines(logged: LoggedRun) -> int:
-    """Return how many machines the processes were on; 0 if names and addresses do not tell.
+    """Return on how many machines the processes ran; 0 if names and addresses are ambiguous.
 
-    Machines may be called the same. Then their addresses differ; if only a device is used
-    twice, that may be two machines, or two processes of which each sees but its own.
+    Machines may share a name; then their addresses differ. If only a device occurs twice, there
+    may be two machines, or two processes that each see only their own device.
     """
     by_host: dict[str, list[LogPosition]] = {}
     for place in logged.places.values():
@@ -272,16 +269,16 @@ def _notes(reader: LogReader, every: int, parameters: Parameters) -> list[str]:
     often = f"every {every:,} updates" if every else "now and then"
     smoothed = ", with label smoothing" if _smoothing(parameters) else ""
     notes = [
-        f"the log has a loss {often}: that of one batch of rank 0{smoothed}",
-        f"the log has a time {often}: the mean of an update since the time before, "
-        "validations among them included",
+        f"the log has a loss {often}: the one of a single batch of rank 0{smoothed}",
+        f"the log has a time {often}: the mean of the updates since the previous one, "
+        "including validations",
     ]
     if logged.evaluations:
         notes.append(_note_on_steps(parameters))
     if any(evaluation.bleu is not None for evaluation in logged.evaluations):
         notes.append(FORCED_BLEU)
     if logged.clock:
-        notes.append("times follow the first one in the log; its time zone is not known")
+        notes.append("times count from the first one in the log; its time zone is unknown")
     return notes + _notes_on_damage(reader)
 
 
@@ -294,12 +291,12 @@ def _note_on_steps(parameters: Parameters) -> str:
     every = _number(parameters, "eval_steps")
     if every:
         return (
-            "the log does not say at which update it validated: it is taken to be the multiple "
-            f"of eval_steps = {every:,} that lies between the ones printed before and after"
+            "the log does not say at which update it validated; assumed is the multiple "
+            f"of eval_steps = {every:,} between the updates printed before and after"
         )
     return (
-        "the log does not say at which update it validated: the one printed before is taken, "
-        "so it was a little later"
+        "the log does not say at which update it validated; assumed is the one "
+        "printed before, though it was a little later"
     )
 
 
@@ -312,7 +309,7 @@ def _notes_on_damage(reader: LogReader) -> list[str]:
             f"({'; '.join(_listed(reader)[:20])})"
         )
     if logged.torn:
-        notes.append(f"{logged.torn} losses could not be read whole and are left out")
+        notes.append(f"{logged.torn} losses are incomplete in the log and left out")
     if logged.thinned > 1:
         notes.append(f"of the many records, one in {logged.thinned} was kept")
     damaged = [name for table in logged.tables.values() for name in table.damaged]
@@ -324,7 +321,7 @@ def _notes_on_damage(reader: LogReader) -> list[str]:
 
 
 def _plain(value: object) -> dict[str, object]:
-    """Return settings as TOML can hold them: names as text, and nothing where there is None."""
+    """Return settings as TOML can hold them: names as strings, and no None."""
     plain = msgspec.to_builtins(_without_none(value), enc_hook=str)
     return plain if isinstance(plain, dict) else {}
 

@@ -1,17 +1,76 @@
-"""What OpenSeq2Seq prints while it trains, line by line.
+"""Read the log that OpenSeq2Seq prints while it trains.
 
-The log is text that several processes wrote at once, that was cut, copied from a terminal, or
-appended to another. So a number counts only if it stands there whole, in the form in which it
-is printed (four digits after the point of a loss, three of a time), and what a sentence of the
-training set says is never read as if the trainer had said it.
+Several processes write a log at once, and logs are compressed, cut off, copied from a terminal
+or appended to one another. So a number counts only if it is complete, in the form in which it
+is printed (a loss with four decimals, a time with three), and a sentence of the training set is
+never mistaken for a message of the trainer.
 """
 
+import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
+from unisono.decompress import DecompressionError, compression_of, decompressed_blocks
+from unisono.errors import DataError
 from unisono.importers.openseq2seq.printed_config import PrintedTable
+
+LONGEST = 1 << 16  # bytes of a line that are read
+BROKEN = "…"
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+# What `mpirun --tag-output` and horovodrun put in front: [job,rank]<stream>: and a clock.
+_TAG = re.compile(
+    r"^(?:\w{3} \w{3} +\d+ [\d:]{8} \d{4})?\[\d+,(\d+)\](?:<(?:stdout|stderr)>)?:"
+)
+_DIGITS = re.compile(r"[\d.](?!\d{3}-\d\d-\d\d )")  # not a date
+
+
+def log_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of the log at `path`, without colours and tags, in bounded memory.
+
+    A carriage return ends a line, too. A last line without an end is skipped, and a very long
+    line is truncated. A line that a narrow terminal has broken within a number gets `BROKEN`
+    at its end: its last number is incomplete.
+    """
+    with _opened(path) as file:
+        before = None
+        for data in _whole_lines(file, path):
+            line = _plain(data.decode("utf-8", "replace"))
+            if before is not None:
+                yield before + BROKEN if _DIGITS.match(line) else before
+            before = line
+        if before is not None:
+            yield before
+
+
+def _opened(path: Path) -> io.BufferedReader:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read: {error.strerror}", where=str(path), fix="name a log"
+        ) from error
+
+
+def _whole_lines(file: io.BufferedReader, path: Path) -> Iterator[bytes]:
+    rest = b""
+    try:
+        for block in decompressed_blocks(file, compression_of(file.peek(8))):
+            *lines, rest = (rest + block).replace(b"\r", b"\n").split(b"\n")
+            yield from (line[:LONGEST] for line in lines if line)
+            rest = rest[:LONGEST]
+    except DecompressionError:
+        return  # The file is cut off or damaged: the lines before that count.
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}", where=str(path)) from error
+
+
+def _plain(line: str) -> str:
+    return _TAG.sub("", _ANSI.sub("", line) if "\x1b" in line else line)
+
 
 MOST_RECORDS = 200_000
 MOST_RANKS = 4096
@@ -40,7 +99,7 @@ _DEVICE = re.compile(r"^name: (.{1,100}?) major: \d")
 
 @dataclass
 class Spent:
-    """The time up to here: all readings added up, and each times the updates before it."""
+    """The time up to here: the sum of all readings, and of each times its updates."""
 
     readings: float = 0.0
     weighted: float = 0.0
@@ -48,7 +107,7 @@ class Spent:
 
 @dataclass
 class Record:
-    """What was printed of one update; None is what was not, or not whole."""
+    """What the log says of one update; None if it is missing or incomplete."""
 
     step: int
     epoch: int = 0
@@ -59,7 +118,7 @@ class Record:
 
 @dataclass
 class Evaluation:
-    """A validation, printed between the records of two steps; None: before or after all."""
+    """A validation between the records of two steps; None if there is no such record."""
 
     after: int | None
     loss: float
@@ -70,7 +129,7 @@ class Evaluation:
 
 @dataclass
 class LogPosition:
-    """Where a process ran, as NCCL says."""
+    """Where a process ran, according to NCCL."""
 
     host: str
     pid: int
@@ -101,11 +160,11 @@ class LoggedRun:
 
     @property
     def steps(self) -> tuple[int, int]:
-        """Return the first and the last update of which something was printed."""
+        """Return the first and the last update in the log."""
         return self.records[0].step, self.last_step or 0
 
     def add(self, record: Record) -> None:
-        """Take the next record; of very many only one in two, in four … is kept."""
+        """Add the next record; of very many, keep one in two, in four, and so on."""
         seconds = record.seconds or 0.0
         gap = 0 if self.last_step is None else record.step - self.last_step
         self.spent = Spent(self.spent.readings + seconds, self.spent.weighted + seconds * gap)
@@ -124,12 +183,12 @@ class LoggedRun:
 
     @property
     def begun(self) -> bool:
-        """Return whether a further start must be that of another run."""
+        """Return whether the next start must belong to another run."""
         return bool(self.records or self.parameters or self.tables)
 
 
 class LogReader:
-    """Takes the lines of a log and keeps one of its runs: number `wanted`, 0 for the last."""
+    """Reads a log and keeps one of its runs: number `wanted`, or the last one for 0."""
 
     def __init__(self, wanted: int = 0) -> None:
         self.wanted = wanted
@@ -212,7 +271,7 @@ class LogReader:
         host, pid, text = match[1], int(match[2]), match[4]
         if place := _PLACE.match(text):
             rank, size = int(place[1]), int(place[2])
-            # A hierarchical exchange has smaller groups besides the one of all.
+            # A hierarchical all-reduce has smaller groups besides the one of all ranks.
             if rank < size >= self._run.size and size <= MOST_RANKS:
                 self._run.places = {} if size > self._run.size else self._run.places
                 self._run.size = size
@@ -232,7 +291,7 @@ class LogReader:
             return
         recent = self._run.records[-RECENT:]
         if any(known.step == record.step and known.loss == record.loss for known in recent):
-            return  # a terminal that showed the end of the log again
+            return  # a terminal repeated the end of the log
         last = self._run.last_step
         if last is not None and record.step <= last:
             self._end_run()

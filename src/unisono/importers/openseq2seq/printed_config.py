@@ -1,10 +1,8 @@
-"""Values of foreign settings: literals, names of things, and what is unreadable.
+"""The settings that OpenSeq2Seq prints at the start of its log.
 
-The settings that OpenSeq2Seq prints at the start of its log.
-
-It prints a dictionary as Python's `pprint` writes it: one entry a line, those of inner tables
-further to the right. Each entry is read by itself, so that a line that was torn, or that
-another process wrote in between, costs one entry and not all.
+It prints a dictionary as Python's `pprint` does: one entry a line, those of inner tables
+indented. Each entry is read by itself, so a line that is cut off, or that another process wrote
+in between, costs one entry and not all.
 """
 
 import ast
@@ -14,19 +12,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Symbol:
-    """Something that is known by its name alone, such as `tf.float32` or a class."""
+    """An object of which only the name is known, such as `tf.float32` or a class."""
 
     name: str
 
     @property
     def last(self) -> str:
-        """Return the name without the modules it is in."""
+        """Return the name without its modules."""
         return self.name.rpartition(".")[2]
 
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A value that only running the file would tell. `why` says so in words."""
+    """A value that is known only when the file runs; `why` explains it."""
 
     why: str
 
@@ -41,7 +39,7 @@ class Parameters:
 
 
 def merged(base: dict[str, object], more: dict[str, object]) -> dict[str, object]:
-    """Return `base` with `more` put over it, table by table, as OpenSeq2Seq does."""
+    """Return `base` overridden by `more`, table by table, as OpenSeq2Seq does."""
     result = dict(base)
     for key, value in more.items():
         below = result.get(key)
@@ -77,7 +75,7 @@ class PrintedTable:
         self._name, self._text, self._lines = "", "", 0
 
     def add(self, line: str) -> None:
-        """Take the next line of the log; what does not look like a part is passed over."""
+        """Take the next line of the log; skip one that does not belong to the table."""
         self._lines += 1
         match = _ENTRY.match(line)
         if line.startswith("***") or self._lines > MOST_LINES:
@@ -91,7 +89,7 @@ class PrintedTable:
             self.close()
 
     def close(self) -> None:
-        """Read the last entry; no further lines belong to the table."""
+        """Read the last entry and end the table."""
         self._finish()
         self.is_open = False
 
@@ -115,7 +113,7 @@ class PrintedTable:
 
 
 def literal(text: str) -> object:
-    """Read a printed value; classes and functions are known by their names alone."""
+    """Read a printed value; classes and functions become symbols."""
     if len(text) > MOST_CHARACTERS:
         raise ValueError("too long for a setting")
     marked = _THING.sub(lambda m: repr(_MARK + (m[1] or m[2] or m[3])), text)

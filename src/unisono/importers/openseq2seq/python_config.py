@@ -1,9 +1,8 @@
-"""A Python file of settings, read without running it.
+"""Read a Python file of settings without running it.
 
-OpenSeq2Seq's settings are a Python program. Here it is only parsed: names that were assigned
-before, literals, tables, arithmetic, `+` of texts and lists, `os.path.join` and `dict`.
-Whatever else there is makes a value unreadable, and so does every statement that could have
-changed it.
+OpenSeq2Seq's settings are a Python program. It is only parsed here: names assigned before,
+literals, tables, arithmetic, `+` of strings and lists, `os.path.join` and `dict`. Anything else
+makes a value unreadable, and so does every statement that could change it.
 """
 
 import ast
@@ -31,7 +30,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def read_source(path: Path) -> Parameters:
-    """Return the parameters that the file at `path` assigns, as far as reading can tell."""
+    """Return the parameters that the file at `path` assigns, where parsing reveals them."""
     tree = _parse(path)
     names: dict[str, object] = {}
     try:
@@ -43,7 +42,7 @@ def read_source(path: Path) -> Parameters:
     if not isinstance(base, dict):
         why = f" ({base.why})" if isinstance(base, Unreadable) else ""
         raise DataError(
-            f"{path} is not a file of settings of OpenSeq2Seq: it assigns no table to "
+            f"{path} is not a settings file of OpenSeq2Seq: it assigns no dictionary to "
             f"`base_params`{why}",
             where=str(path),
             fix="name a file such as example_configs/text2text/en-de/transformer-base.py",
@@ -62,7 +61,7 @@ def _parse(path: Path) -> ast.Module:
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise DataError(f"{path} is too large for settings", where=str(path))
-        with warnings.catch_warnings():  # about the text of others
+        with warnings.catch_warnings():  # about code that is not ours
             warnings.simplefilter("ignore")
             return ast.parse(path.read_text("utf-8"))
     except OSError as error:
@@ -71,7 +70,7 @@ def _parse(path: Path) -> ast.Module:
         raise DataError(
             f"{path} is not a file in Python 3: {error}",
             where=str(path),
-            fix="name the file of settings that run.py was given as --config_file",
+            fix="name the file that run.py was given as --config_file",
         ) from error
 
 
@@ -91,7 +90,7 @@ def _take(statement: ast.stmt, names: dict[str, object]) -> None:
 
 
 def _is_harmless(statement: ast.stmt) -> bool:
-    """Return whether it is a text that stands alone, `print(...)` or `pass`."""
+    """Return whether it is a bare string, `print(...)` or `pass`."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         function = statement.value.func
         return isinstance(function, ast.Name) and function.id == "print"
@@ -137,12 +136,12 @@ def _update(statement: ast.stmt, names: dict[str, object]) -> None:
 
 
 def _spoil(node: ast.AST, names: dict[str, object]) -> None:
-    """Forget every value that a statement which is not followed might have changed.
+    """Forget every value that a statement we do not interpret might have changed.
 
-    That is what it assigns, and every table or list that it mentions, by whatever name and in
-    whatever other table it is known, too.
+    Those are the names it assigns, and every table or list it mentions, under all their other
+    names and in all other tables.
     """
-    unreadable = Unreadable(f"line {getattr(node, 'lineno', 0)} may change it when it runs")
+    unreadable = Unreadable(f"line {getattr(node, 'lineno', 0)} may change it at run time")
     inside = list(ast.walk(node))
     mentioned = [part for part in inside if isinstance(part, ast.Name)]
     stored = {part.id for part in mentioned if not isinstance(part.ctx, ast.Load)}
@@ -166,7 +165,7 @@ def _value(node: ast.expr, names: dict[str, object]) -> object:
     reader = _READERS.get(type(node))
     found = reader(node, names) if reader else None
     if found is None and not isinstance(node, ast.Constant):
-        return Unreadable(f"only running line {node.lineno} would tell: {_shown(node)}")
+        return Unreadable(f"known only when line {node.lineno} runs: {_shown(node)}")
     return found
 
 

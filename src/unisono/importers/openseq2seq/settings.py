@@ -1,8 +1,6 @@
-"""OpenSeq2Seq's learning-rate policies as schedules of ours.
+"""Convert OpenSeq2Seq's parameters to settings of Unisono.
 
-OpenSeq2Seq's parameters in the words of our settings.
-
-What has no counterpart here, and what cannot be read, is listed, never guessed.
+What has no counterpart, and what cannot be read, is listed and never guessed.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +15,7 @@ LARGEST_STEP = 10**12
 
 
 def schedule_of(policy: str, settings: dict[str, object]) -> Schedule:
-    """Return our schedule, which of `settings` it holds, and a remark; empty if none fits."""
+    """Return our schedule, the names of `settings` it covers, and a note; empty if none."""
     numbers = {
         name: float(value)
         for name, value in settings.items()
@@ -33,7 +31,7 @@ def schedule_of(policy: str, settings: dict[str, object]) -> Schedule:
     try:
         return made(numbers) if made else NONE
     except KeyError:
-        return NONE  # a number that it needs cannot be read
+        return NONE  # a number it needs is unreadable
 
 
 def _transformer(numbers: dict[str, float]) -> Schedule:
@@ -46,7 +44,7 @@ def _transformer(numbers: dict[str, float]) -> Schedule:
         "warmup_steps": int(numbers["warmup_steps"]),
         "d_model": int(numbers["d_model"]),
     }
-    note = "OpenSeq2Seq counts updates from 0 and adds 1, so the rate of an update is the same"
+    note = "OpenSeq2Seq counts updates from 0 and adds 1, so the learning rates are the same"
     return table, ["learning_rate", "coefficient", "warmup_steps", "d_model"], note
 
 
@@ -56,7 +54,7 @@ def _fixed(numbers: dict[str, float]) -> Schedule:
 
 
 def _line(numbers: dict[str, float]) -> Schedule:
-    """A polynomial of the first degree; ours has no other, and begins after the warm-up."""
+    """Convert linear decay; Unisono has no other polynomial, and decays after the warm-up."""
     warmup = int(numbers.get("warmup_steps", 0))
     if numbers.get("power", 1.0) != 1.0 or numbers.get("begin_decay_at", 0) > warmup:
         return NONE
@@ -139,7 +137,7 @@ NOT_NEEDED = frozenset(
 
 @dataclass
 class ConfigTranslation:
-    """Our settings, how they came about, and what could not be taken over."""
+    """The converted settings, notes on them, and what could not be converted."""
 
     table: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -147,19 +145,19 @@ class ConfigTranslation:
     used: set[str] = field(default_factory=set)
 
     def put(self, table: str, name: str, value: object) -> None:
-        """Set one of our settings; one with no table has "" for it."""
+        """Set one of our settings; `table` is "" for one outside of any table."""
         place = self.table.setdefault(table, {}) if table else self.table
         place[name] = value
 
 
 def settings_of(parameters: Parameters, processes: int = 0) -> ConfigTranslation:
-    """Say in our settings what `parameters` say; `processes` is how many shared an update."""
+    """Convert `parameters`; `processes` is the number that shared an update."""
     made = ConfigTranslation()
     _put_model(made, parameters)
     for table, name, place, theirs in OTHERS:
         _put_number(made, parameters, (table, name), (place, theirs))
     if "max_extra" in made.table.get("decoding", {}):
-        made.put("decoding", "max_ratio", 1.0)  # theirs is the source's length and so many more
+        made.put("decoding", "max_ratio", 1.0)  # theirs is relative to the source
     _put_precision(made, parameters)
     _put_seed(made, parameters)
     _put_optimizer(made, parameters)
@@ -177,7 +175,7 @@ def value_of(parameters: Parameters, place: str, name: str) -> object:
 
 
 def is_number(value: object) -> bool:
-    """Return whether `value` is a number of sensible size; True and False are none."""
+    """Return whether `value` is a number of sensible size; booleans are not."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return -LARGEST <= value <= LARGEST  # neither is infinity nor NaN
@@ -205,7 +203,7 @@ def _put_model(made: ConfigTranslation, parameters: Parameters) -> None:
     encoder, decoder = parameters.train.get("encoder"), parameters.train.get("decoder")
     kinds = [thing.last for thing in (encoder, decoder) if isinstance(thing, Symbol)]
     if any(not kind.startswith("Transformer") for kind in kinds):
-        made.left.append(f"the model: {' and '.join(kinds)} is no Transformer of ours")
+        made.left.append(f"the model: {' and '.join(kinds)} is not one of Unisono's")
         return
     for ours, place, theirs in MODEL:
         _put_number(made, parameters, ("model", ours), (place, theirs))
@@ -216,7 +214,7 @@ def _put_model(made: ConfigTranslation, parameters: Parameters) -> None:
     if kinds and "width" in made.table.get("model", {}):
         # What OpenSeq2Seq's Transformer always has, whatever the settings say.
         made.table["model"] |= {"norm": "pre", "tied_embeddings": True, "positions": "sinusoid"}
-        made.notes.append("norm, positions and tied embeddings are those of its Transformer")
+        made.notes.append("norm, positions and tied embeddings are OpenSeq2Seq's defaults")
 
 
 def _put_precision(made: ConfigTranslation, parameters: Parameters) -> None:
@@ -248,8 +246,7 @@ def _put_optimizer(made: ConfigTranslation, parameters: Parameters) -> None:
         _put_number(made, parameters, ("optimizer", setting), place)
     if theirs == "LazyAdamOptimizer":
         made.notes.append(
-            "LazyAdam leaves the moments of words that are not in the batch as they are; "
-            "adam does not"
+            "LazyAdam does not update the moments of words that are not in the batch; adam does"
         )
 
 
@@ -274,15 +271,15 @@ def _put_corpus(made: ConfigTranslation, parameters: Parameters) -> None:
         made.put("corpus", "max_pieces", longest)
         made.used.add("data_layer_params.max_length")
         made.notes.append(
-            "corpus.max_pieces is max_length, in which OpenSeq2Seq counts the marks of "
-            "beginning and end, too"
+            "corpus.max_pieces is max_length, which in OpenSeq2Seq includes the tokens for "
+            "beginning and end"
         )
     vocabularies = [train.get("src_vocab_file"), train.get("tgt_vocab_file")]
     if all(isinstance(name, str) for name in vocabularies):
         made.put("corpus", "joint", vocabularies[0] == vocabularies[1])
         made.used |= {"data_layer_params.src_vocab_file", "data_layer_params.tgt_vocab_file"}
         made.left.append(
-            f"corpus.vocabulary: its size is that of {vocabularies[0]}, which is not read"
+            f"corpus.vocabulary: its size is in {vocabularies[0]}, which is not read"
         )
     _put_files(made, parameters)
 
@@ -302,14 +299,14 @@ def _put_files(made: ConfigTranslation, parameters: Parameters) -> None:
         if split == "train":
             made.used |= {"data_layer_params.source_file", "data_layer_params.target_file"}
             made.notes.append(
-                "the files may hold pieces instead of words already (names with BPE or tok): "
-                "name the plain text they were made of"
+                "the files may already hold subwords instead of text (names with BPE or tok): "
+                "name the plain text they were made from"
             )
             _put_languages(made, source, target)
 
 
 def _put_languages(made: ConfigTranslation, source: str, target: str) -> None:
-    """Take the languages from the names of the files, if they differ in nothing else."""
+    """Take the languages from the file names, if these differ in nothing else."""
     parts = [PurePosixPath(name).name.split(".") for name in (source, target)]
     if len(parts[0]) == len(parts[1]):
         differ = [(a, b) for a, b in zip(*parts, strict=True) if a != b]
@@ -317,9 +314,9 @@ def _put_languages(made: ConfigTranslation, source: str, target: str) -> None:
         if len(differ) == 1 and all(c.isalpha() and 2 <= len(c) <= 3 for c in codes):
             made.put("data", "source_language", codes[0])
             made.put("data", "target_language", codes[1])
-            made.notes.append("the languages are those in the names of the training files")
+            made.notes.append("the languages come from the names of the training files")
             return
-    made.left.append("data.source_language and data.target_language: no file name tells")
+    made.left.append("data.source_language and data.target_language: the file names do not say")
 
 
 def _put_batching(made: ConfigTranslation, parameters: Parameters, processes: int) -> None:
@@ -339,8 +336,8 @@ def _put_batching(made: ConfigTranslation, parameters: Parameters, processes: in
     made.put("batching", "tokens_per_update", tokens * max(1, devices) * passes)
     made.used.add("batch_size_per_gpu")
     made.notes.append(
-        f"batching counts tokens where OpenSeq2Seq counts sentences: {sentences:,} of at most "
-        f"{longest} pieces and an end have room in {tokens:,}; "
+        f"batching counts tokens, OpenSeq2Seq counts sentences: {sentences:,} of at most "
+        f"{longest} subwords and an end token fit into {tokens:,}; "
         + (
             f"an update is {devices} × {passes} of them"
             if devices
@@ -349,8 +346,8 @@ def _put_batching(made: ConfigTranslation, parameters: Parameters, processes: in
     )
     if not devices:
         made.left.append(
-            "batching.tokens_per_update: how many GPUs shared an update is not in the settings "
-            "(--processes N says it); one is taken"
+            "batching.tokens_per_update: the settings do not say how many GPUs shared an "
+            "update (give --processes N); it assumes one"
         )
 
 
@@ -359,7 +356,7 @@ def _list_the_rest(made: ConfigTranslation, parameters: Parameters) -> None:
         if isinstance(value, Unreadable):
             made.left.append(f"{name}: {value.why}")
         elif name not in made.used and name not in NOT_NEEDED and value is not None:
-            made.left.append(f"{name} = {_shown(value)}: nothing here is like it")
+            made.left.append(f"{name} = {_shown(value)}: Unisono has no such setting")
 
 
 def _leaves(table: dict[str, object]) -> list[tuple[str, object]]:

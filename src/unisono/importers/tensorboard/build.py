@@ -1,4 +1,4 @@
-"""From event files of another trainer to a run."""
+"""Build a run from the TensorBoard event files of another trainer."""
 
 import math
 import re
@@ -13,26 +13,31 @@ from unisono.importers.imported_run import (
     ImportedValidation,
     UserFacts,
 )
-from unisono.importers.tensorboard.event_files import Damage, Series, read_scalars
-from unisono.importers.tensorboard.tags import TRAINERS, Tags
+from unisono.importers.tensorboard.event_files import (
+    TRAINERS,
+    Damage,
+    Series,
+    Tags,
+    read_scalars,
+)
 from unisono.records.view import Imported
 
 PATTERN = "*tfevents*"
 MOST_FILES = 2_000
-PAUSE = 10  # times the usual time between two records: nobody trained meanwhile
+PAUSE = 10  # times the median between two records: the run stood still
 PARTS = ("train", "train_inner", "valid", "valid1", "valid2", "test")  # of one run of fairseq
 
 
 @dataclass(frozen=True)
 class FoundSeries:
-    """The scalars of one run, whose they are, and what was damaged."""
+    """The scalars of one run, the tags of its trainer, and the damage in its files."""
 
     tags: Tags
     series: dict[str, Series]
     damage: Damage
 
     def of(self, names: tuple[str, ...]) -> Series:
-        """Return the first series of those called `names`, empty if there is none."""
+        """Return the first series that exists of `names`, else an empty one."""
         return next((self.series[name] for name in names if name in self.series), Series())
 
     def by_step(self, names: tuple[str, ...]) -> dict[int, float]:
@@ -46,7 +51,7 @@ def read_tensorboard(directory: Path, told: UserFacts) -> ImportedRun:
     steps, validations = _steps(found), _validations(found)
     if not steps and not validations:
         raise DataError(
-            f"{directory} has neither a training loss nor one of a validation",
+            f"{directory} has neither a training loss nor a validation loss",
             where=str(directory),
             fix="name the directory that TensorBoard is pointed to for this run",
         )
@@ -84,18 +89,18 @@ def _found(directory: Path) -> FoundSeries:
     if not kept:
         tags = sorted({tag for series in runs.values() for tag in series})
         raise DataError(
-            f"no tag in {directory} is one of a trainer that is known"
+            f"{directory} has no tag of a known trainer"
             + (f": {', '.join(tags[:8])}" if tags else "; there are no scalars"),
             where=str(directory),
-            fix=f"known are {', '.join(tags.trainer for tags in TRAINERS)}",
+            fix=f"known trainers: {', '.join(tags.trainer for tags in TRAINERS)}",
         )
     return next(iter(kept.values()))
 
 
 def _files(directory: Path) -> dict[Path, list[Path]]:
-    """Return the event files by the directory they are in, in the order they were written."""
+    """Return the event files by directory, in the order in which they were written."""
     if not directory.exists():
-        raise DataError(f"there is no {directory}", where=str(directory))
+        raise DataError(f"{directory} does not exist", where=str(directory))
     found = (
         [directory] if directory.is_file() else sorted(directory.rglob(PATTERN), key=_in_order)
     )
@@ -113,13 +118,13 @@ def _files(directory: Path) -> dict[Path, list[Path]]:
 
 
 def _in_order(path: Path) -> tuple[Path, list[str | int]]:
-    """Sort by name, numbers in it as numbers: the tenth file of a process is not its second."""
+    """Sort by name, with numbers as numbers: the tenth file comes after the second."""
     parts = re.split(r"(\d+)", path.name)
     return path.parent, [int(part) if part.isdecimal() else part for part in parts]
 
 
 def _runs(by_place: dict[Path, dict[str, Series]]) -> dict[Path, dict[str, Series]]:
-    """Put the parts of one run together: some trainers have a directory for each."""
+    """Join the parts of a run: some trainers have a directory for each."""
     runs: dict[Path, dict[str, Series]] = {}
     for place, series in by_place.items():
         if place.name in PARTS and not any("/" in tag for tag in series):
@@ -163,9 +168,9 @@ def _steps(found: FoundSeries) -> tuple[ImportedStep, ...]:
 
 
 def _between(series: Series) -> list[float]:
-    """Return for each record the mean seconds of an update since the one before.
+    """Return the mean seconds of an update since the previous record, for each record.
 
-    NaN for the first, and after a pause, such as that between two starts of the run.
+    NaN for the first, and after a pause such as the one between two starts of the run.
     """
     gaps = [math.nan] * len(series.steps)
     for place in range(1, len(gaps)):
@@ -209,17 +214,17 @@ def _notes(found: FoundSeries) -> list[str]:
     tags, notes = found.tags, []
     if not found.of(tags.seconds).steps:
         notes.append(
-            "the time of an update is that between two records, divided by the updates between "
-            "them: validations and checkpoints are in it, but what took more than "
-            f"{PAUSE} times the usual is left out, such as the pause between two starts"
+            "the time of an update is the time between two records divided by their updates: "
+            "it includes validations and checkpoints, but not intervals longer than "
+            f"{PAUSE} times the median, such as the pause between two starts"
         )
     if tags.note:
         notes.append(tags.note)
     scores = found.by_step(tags.bleu)
     if scores and _scale_is_unclear(scores):
-        notes.append("BLEU is left out: whether it goes to 1 or to 100 cannot be told")
+        notes.append("BLEU is left out: its scale may be 0 to 1 or 0 to 100")
     if found.damage.records:
-        notes.append(f"{found.damage.records} damaged records were passed over")
+        notes.append(f"{found.damage.records} damaged records were skipped")
     if found.damage.torn:
-        notes.append(f"{found.damage.torn} files end in a torn record: normal if it was killed")
+        notes.append(f"{found.damage.torn} files end within a record: normal after a kill")
     return notes

@@ -1,16 +1,15 @@
-"""Records of an event file, as far as they are sound.
+"""Read scalars from TensorBoard event files, and the tags that trainers give them.
 
-A record is its length (8 bytes), a checksum of that, the data, and a checksum of them. The last
-one is torn while a trainer writes or after it was killed: that is normal. A damaged one is
-passed over and counted; if its length is damaged, the next place where one fits is looked for.
-
-Scalars in event files: tag, step, time and value.
+A record is its length (8 bytes), a checksum of that, the data, and a checksum of the data. The
+last one is incomplete while a trainer writes, or after a kill: that is normal. A damaged record
+is skipped and counted; if its length is damaged, the search goes on to the next place where a
+record fits. To add a trainer, add an entry to `TRAINERS`.
 """
 
 import math
 import mmap
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,8 +18,6 @@ from tensorboard.compat.proto.event_pb2 import Event as Record
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
-
-from unisono.importers.tensorboard.tags import READ
 
 LARGEST = 1 << 16  # bytes of a record with scalars; larger ones hold graphs and pictures
 MOST_TRIES = 1_000_000
@@ -38,7 +35,7 @@ _TABLE = tuple(_entry(value) for value in range(256))
 
 
 def masked_checksum(data: bytes) -> int:
-    """Return the CRC-32C of `data`, turned and shifted as event files have it."""
+    """Return the CRC-32C of `data`, masked as in event files."""
     value = 0xFFFFFFFF
     for byte in data:
         value = _TABLE[(value ^ byte) & 0xFF] ^ value >> 8
@@ -48,14 +45,14 @@ def masked_checksum(data: bytes) -> int:
 
 @dataclass
 class Damage:
-    """What was passed over: damaged records (a stretch without any counts once), a torn end."""
+    """What was skipped: damaged records (adjacent ones count once) and incomplete ends."""
 
     records: int = 0
     torn: int = 0
 
 
 def records_of(path: Path, damage: Damage) -> Iterator[bytes]:
-    """Yield the data of the sound records of `path` that may hold scalars."""
+    """Yield the data of the intact records of `path` that may hold scalars."""
     if not path.stat().st_size:
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -117,7 +114,7 @@ class Series:
     values: list[float] = field(default_factory=list)
 
     def add(self, step: int, time: float, value: float) -> None:
-        """Append a point; a step that was there before begins anew from there."""
+        """Append a point; a step that occurs again replaces everything from there on."""
         while self.steps and self.steps[-1] >= step:
             self.steps.pop(), self.times.pop(), self.values.pop()
         self.steps.append(step)
@@ -135,7 +132,7 @@ class Series:
 def read_scalars(path: Path, series: dict[str, Series], damage: Damage) -> None:
     """Add the scalars in the event file at `path` to `series`, by tag.
 
-    Of tags that no trainer we know has, only the names are kept.
+    Of tags that no known trainer has, only the names are kept.
     """
     for data in records_of(path, damage):
         try:
@@ -189,3 +186,92 @@ _READERS: dict[int, Callable[[TensorProto], float | None]] = {
     int(DT_FLOAT): _float,
     int(DT_DOUBLE): _double,
 }
+
+
+BITS = math.log(2)  # nats
+
+
+@dataclass(frozen=True)
+class Tags:
+    """The tags of a trainer, by what they tell; of several, the first that is there counts.
+
+    Tags have the directory in front in which they were found, if there is more than one. Losses
+    are multiplied by `loss_unit` to be nats. `proof` are tags of which one must be there.
+    """
+
+    trainer: str
+    proof: tuple[str, ...]
+    loss: tuple[str, ...]
+    valid_loss: tuple[str, ...]
+    learning_rate: tuple[str, ...] = ()
+    gradient_norm: tuple[str, ...] = ()
+    bleu: tuple[str, ...] = ()
+    valid_seconds: tuple[str, ...] = ()
+    seconds: tuple[str, ...] = ()
+    tokens_per_second: tuple[str, ...] = ()
+    epoch: tuple[str, ...] = ()
+    loss_unit: float = 1.0
+    note: str = ""
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Return all tags that are read."""
+        groups = (self.loss, self.valid_loss, self.learning_rate, self.gradient_norm, self.bleu)
+        more = (self.valid_seconds, self.seconds, self.tokens_per_second, self.epoch)
+        return frozenset(tag for group in (*groups, *more) for tag in group)
+
+    def fit(self, found: Collection[str]) -> bool:
+        """Return whether these are the tags that were found."""
+        return any(tag in found for tag in self.proof)
+
+
+UNISONO = Tags(
+    trainer="Unisono",
+    proof=("train/seconds_per_step",),
+    loss=("train/loss",),
+    valid_loss=("eval/loss",),
+    learning_rate=("train/learning_rate",),
+    gradient_norm=("train/gradient_norm",),
+    bleu=("eval/bleu",),
+    valid_seconds=("eval/seconds",),
+    seconds=("train/seconds_per_step",),
+    tokens_per_second=("train/target_tokens_per_second",),
+    epoch=("train/epoch",),
+)
+HUGGING_FACE = Tags(
+    trainer="Hugging Face",
+    proof=("train/loss", "eval/loss"),
+    loss=("train/loss",),
+    valid_loss=("eval/loss",),
+    learning_rate=("train/learning_rate",),
+    gradient_norm=("train/grad_norm",),
+    bleu=("eval/bleu",),
+    valid_seconds=("eval/runtime",),
+    note="other trainers use the tags of Hugging Face, too; losses are means over batches",
+)
+FAIRSEQ = Tags(
+    trainer="fairseq",
+    proof=("train_inner/loss", "valid/nll_loss", "train/nll_loss", "train/ups", "train/gnorm"),
+    loss=("train_inner/nll_loss", "train/nll_loss", "train_inner/loss", "train/loss"),
+    valid_loss=("valid/nll_loss", "valid/loss"),
+    learning_rate=("train_inner/lr", "train/lr"),
+    gradient_norm=("train_inner/gnorm", "train/gnorm"),
+    bleu=("valid/bleu",),
+    tokens_per_second=("train_inner/wps", "train/wps"),
+    loss_unit=BITS,
+    note="fairseq writes losses in bits; they were converted to nats",
+)
+OPENNMT = Tags(
+    trainer="OpenNMT-py or Eole",
+    proof=("progress/xent", "progress/ppl", "valid/xent"),
+    loss=("progress/xent",),
+    valid_loss=("valid/xent",),
+    learning_rate=("progress/lr",),
+    bleu=("valid/BLEU", "valid/bleu"),
+    tokens_per_second=("progress/tgtper",),
+)
+
+TRAINERS = (UNISONO, FAIRSEQ, OPENNMT, HUGGING_FACE)
+# fairseq has a directory for what stands before the slash.
+READ = frozenset(tag for tags in TRAINERS for tag in tags.known)
+READ |= {tag.rpartition("/")[2] for tag in FAIRSEQ.known}

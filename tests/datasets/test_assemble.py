@@ -1,6 +1,6 @@
 import pytest
 
-from unisono.datasets.text_formats import Reader
+from unisono.datasets.assemble import Reader
 from unisono.errors import DataError
 
 
@@ -98,4 +98,4 @@ def test_lines_about_a_talk_go_and_titles_stay(tmp_path):
 def test_columns_of_a_table(tmp_path):
     assert read(tmp_path, "1\ta\tb c\n2\t\td\r\n", "tsv", 2) == ["a", ""]
     assert read(tmp_path, "1\ta\tb c\n2\t\td\r\n", "tsv", 3) == ["b c", "d"]
-    refused(tmp_path, "a\tb\nalone\n", "tsv", "a line of 1 columns; column 2 is wanted")
+    refused(tmp_path, "a\tb\nalone\n", "tsv", "a line of 1 columns; column 2 is needed")
