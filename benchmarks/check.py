@@ -21,7 +21,7 @@ from statistics import median, quantiles
 from measure import machine, on_the_cores_of
 
 from unisono.records.view import read_run
-from unisono.units import BITS, amount
+from unisono.units import BIT_UNITS, amount
 
 UNISONO = [sys.executable, "-m", "unisono"]
 LINKS = ("", "1gbit", "500mbit", "200mbit", "100mbit", "50mbit")
@@ -151,7 +151,7 @@ def one_case(config: str, link: str, shape: Shape, way: str, seconds: float) -> 
     )
     told = next(one for one in found["ways"] if one["exchange"] == found["configured"])
     low, high = told["step_seconds_90"]
-    wanted = amount(link, BITS, "link", "") / 8 * CARRIED if link else 0.0
+    wanted = amount(link, BIT_UNITS, "link", "") / 8 * CARRIED if link else 0.0
     rates = [pair["rate"] for pair in found["measured"]["pairs"]]
     truth, waited = trained(config, link, shape, 2, changes, told["step_seconds"])
     guess = found["alone"]["step_seconds"]

@@ -10,7 +10,7 @@ from measure import median, on_the_cores_of
 
 from unisono.cost_model.exchange import ring_bytes
 from unisono.records.view import RunView, read_run
-from unisono.units import BITS, amount
+from unisono.units import BIT_UNITS, amount
 
 UNISONO = [sys.executable, "-m", "unisono"]
 WARM_UP_STEPS = 3
@@ -39,7 +39,7 @@ def train(
         run = Path(directory) / "run"
         changes = [*changes, f"run={run}", f"sync.strategy={strategy}"]
         changes += [f"sync.bits={bits}"] if bits else []
-        fast = bool(link) and amount(link, BITS, "link", "") > FASTER_THAN
+        fast = bool(link) and amount(link, BIT_UNITS, "link", "") > FASTER_THAN
         burst = [f"--burst={UNCUT}"] if fast else []
         lab = ["lab", "--nodes", str(nodes), f"--link={link}", *burst, "--"]
         command = [*on_the_cores_of(nodes, first=first), *UNISONO, *lab, "train", config]

@@ -8,7 +8,7 @@ from multiprocessing.context import ForkProcess, SpawnProcess
 import pytest
 
 from unisono.errors import DataError
-from unisono.process_pool import working
+from unisono.process_pool import worker_pool
 
 pytestmark = pytest.mark.ranks
 KINDS = {"spawn": SpawnProcess, "fork": ForkProcess}
@@ -59,9 +59,9 @@ def sleep_long(number):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_results_come_in_the_order_of_the_items(workers, start, tmp_path):
     task = partial(square_among, tmp_path, workers)
-    with working(task, workers, start) as workforce:
-        assert workforce.count == max(1, workers)
-        results = list(workforce.results(range(40)))
+    with worker_pool(task, workers, start) as pool:
+        assert pool.count == max(1, workers)
+        results = list(pool.results(range(40)))
     assert [result for result, _ in results] == [number * number for number in range(40)]
     assert len({process for _, process in results} - {os.getpid()}) == workers
 
@@ -74,17 +74,17 @@ def test_only_a_few_items_are_in_work(start):
             taken.append(number)
             yield number
 
-    with working(square, 2, start) as workforce:
-        for count, _ in enumerate(workforce.results(items()), start=1):
+    with worker_pool(square, 2, start) as pool:
+        for count, _ in enumerate(pool.results(items()), start=1):
             assert len(taken) - count <= 4
 
 
 def test_an_error_comes_through_as_it_was_and_nobody_works_on(start):
     with (
         pytest.raises(DataError) as caught,
-        working(fail_at_five, 2, start) as workforce,
+        worker_pool(fail_at_five, 2, start) as pool,
     ):
-        list(workforce.results(range(1000)))
+        list(pool.results(range(1000)))
     assert (caught.value.what, caught.value.where) == ("five", "at 5")
     assert str(caught.value).endswith("fix:   leave it out")
     assert workers(start) == []
@@ -93,21 +93,21 @@ def test_an_error_comes_through_as_it_was_and_nobody_works_on(start):
 def test_a_worker_that_was_killed_is_told_without_a_traceback(start):
     with (
         pytest.raises(DataError, match="a worker was killed by signal 9, probably .* memory"),
-        working(die_at_five, 2, start) as workforce,
+        worker_pool(die_at_five, 2, start) as pool,
     ):
-        list(workforce.results(range(1000)))
+        list(pool.results(range(1000)))
     assert workers(start) == []
 
 
 def test_leaving_ends_work_that_would_take_long(start):
-    with pytest.raises(KeyboardInterrupt), working(sleep_long, 2, start) as workforce:
-        workforce.begin(1)
-        workforce.begin(2)
+    with pytest.raises(KeyboardInterrupt), worker_pool(sleep_long, 2, start) as pool:
+        pool.begin(1)
+        pool.begin(2)
         raise KeyboardInterrupt
     assert workers(start) == []
 
 
 def test_forked_workers_have_what_this_process_has_in_memory():
     known = {"seven": 7}
-    with working(lambda name: known[name], 2, "fork") as workforce:
-        assert list(workforce.results(["seven", "seven"])) == [7, 7]
+    with worker_pool(lambda name: known[name], 2, "fork") as pool:
+        assert list(pool.results(["seven", "seven"])) == [7, 7]

@@ -1,4 +1,4 @@
-"""Files and directories that are there whole or not at all, also after a power cut.
+"""Write files and directories completely or not at all, even in a power cut.
 
 The order is always the same: write under a temporary name, force it to the disk, rename,
 force the rename to the disk.
@@ -25,7 +25,7 @@ def sync(path: Path) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Put `data` at `path`; a reader sees the old content or the new, never a part."""
+    """Write `data` to `path`; a reader sees the old content or the new, never a part."""
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
@@ -40,16 +40,16 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Put `text` at `path` as UTF-8, whole or not at all."""
+    """Write `text` to `path` in UTF-8, atomically."""
     write_bytes(path, text.encode("utf-8"))
 
 
 @contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
-    """Yield a temporary directory that becomes `path` if the block ends well.
+    """Yield a temporary directory that becomes `path` if the block succeeds.
 
     `path` must not exist. If the block fails, nothing is left behind; if the process is
-    killed, only a name that starts with `TEMPORARY` is, which `clean` removes.
+    killed, a name that starts with `TEMPORARY`, which `clean` removes.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
@@ -68,7 +68,7 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 def clean(directory: Path) -> None:
-    """Remove what killed writers left half done in `directory`."""
+    """Remove the unfinished files and directories of killed writers from `directory`."""
     for entry in directory.glob(f"{TEMPORARY}*"):
         if entry.is_dir():
             shutil.rmtree(entry)
@@ -91,14 +91,14 @@ class Written:
 
 
 def written(path: Path) -> Written:
-    """Return what a manifest should say of the file at `path`."""
+    """Return the size and hash of the file at `path`."""
     return Written(path.stat().st_size, sha256_of(path))
 
 
 def difference(path: Path, expected: Written, *, content: bool = True) -> str:
-    """Return in words how the file at `path` differs from `expected`, or "" if it does not.
+    """Describe how the file at `path` differs from `expected`, or return "".
 
-    Without `content` only the size is compared, which reads nothing.
+    Without `content` only the size is compared, and the file is not read.
     """
     if not path.is_file():
         return "it is missing"

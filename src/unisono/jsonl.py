@@ -1,4 +1,4 @@
-"""Files of one JSON object a line, as a process that may be killed writes them."""
+"""Files with one JSON object per line, written by processes that may be killed."""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class LineWriter:
-    """Append whole lines to a file, each in one system call, so that only the last can tear."""
+    """Append whole lines to a file, each in one system call: only the last can be torn."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -15,7 +15,7 @@ class LineWriter:
             os.write(self._file, b"\n")
 
     def write(self, line: bytes) -> None:
-        """Append `line`, which holds no line break."""
+        """Append `line`, which contains no line break."""
         os.write(self._file, line + b"\n")
 
     def close(self) -> None:
@@ -24,7 +24,7 @@ class LineWriter:
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of `path`; a last line without its end is passed over."""
+    """Yield the lines of `path`; skip a last line without its line feed."""
     with path.open("rb") as file:
         for line in file:
             if line.endswith(b"\n") and line.strip():

@@ -1,7 +1,7 @@
-"""The same task for many items, done by several processes or by this one.
+"""Apply a task to many items, in several processes or in this one.
 
-Results come in the order of the items, and only a few items are in work at a time. The
-processes never outlive this one, and Ctrl-C is for this one alone to answer.
+Results come in the order of the items, and only a few items are in flight at a time. The
+processes never outlive this one, and Ctrl-C reaches this one alone.
 """
 
 import gc
@@ -22,13 +22,13 @@ from unisono.errors import DataError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# "spawn": new processes, to which the task is sent. "fork": copies of this one, which has
-# what the task needs in memory; it must not have begun to compute on several threads.
-Start = Literal["spawn", "fork"]
+# "spawn": new processes, which receive the task. "fork": copies of this process, which has
+# what the task needs in memory; it must not have computed on several threads before.
+StartMethod = Literal["spawn", "fork"]
 
 
-class AtOnce(Generic[Item, Result]):
-    """This process, one item after the other."""
+class InProcess(Generic[Item, Result]):
+    """A pool without other processes: this one handles one item after the other."""
 
     count = 1
 
@@ -40,22 +40,22 @@ class AtOnce(Generic[Item, Result]):
         return map(self._task, items)
 
     def begin(self, item: Item) -> "Future[Result]":
-        """Do one item."""
+        """Handle one item."""
         future: Future[Result] = Future()
         future.set_result(self._task(item))
         return future
 
     def finish(self, future: "Future[Result]") -> Result:
-        """Return a result."""
+        """Return the result."""
         return future.result()
 
 
-class Pool(Generic[Item, Result]):
+class ProcessPool(Generic[Item, Result]):
     """Other processes, each with its own copy of the task."""
 
-    def __init__(self, task: Callable[[Item], Result], count: int, start: Start) -> None:
+    def __init__(self, task: Callable[[Item], Result], count: int, start: StartMethod) -> None:
         self.count = count
-        self._in_work = count + 2
+        self._in_flight = count + 2
         self._children: dict[int, BaseProcess] = {}
         self._before = {child.pid for child in multiprocessing.active_children()}
         self._executor = ProcessPoolExecutor(
@@ -67,15 +67,15 @@ class Pool(Generic[Item, Result]):
         waiting: deque[Future[Result]] = deque()
         for item in items:
             waiting.append(self.begin(item))
-            if len(waiting) == self._in_work:
+            if len(waiting) == self._in_flight:
                 yield self.finish(waiting.popleft())
         while waiting:
             yield self.finish(waiting.popleft())
 
     def begin(self, item: Item) -> "Future[Result]":
-        """Begin with one item and return at once."""
-        # A new process inherits what is held back: Ctrl-C, which a terminal sends to all,
-        # shall never interrupt it.
+        """Start one item and return immediately."""
+        # A new process inherits the signal mask: Ctrl-C, which a terminal sends to all, must
+        # never interrupt it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return self._executor.submit(_work, item)
@@ -86,14 +86,14 @@ class Pool(Generic[Item, Result]):
             self._remember_children()
 
     def finish(self, future: "Future[Result]") -> Result:
-        """Return a result, or raise what happened instead."""
+        """Return the result, or raise the error of the worker."""
         try:
             return future.result()
         except BrokenProcessPool as error:
             raise self._killed() from error
 
     def end(self, *, at_once: bool) -> None:
-        """End all processes, in the middle of their work if need be."""
+        """End all processes; `at_once` kills them in the middle of their work."""
         if at_once:
             for child in self._children.values():
                 child.kill()
@@ -105,9 +105,9 @@ class Pool(Generic[Item, Result]):
                 self._children[child.pid] = child
 
     def _killed(self) -> DataError:
-        self._executor.shutdown()  # waits for all of them, and then their codes are known
+        self._executor.shutdown()  # waits for all of them, so that their exit codes are known
         codes = [child.exitcode for child in self._children.values()]
-        # The others are told to end (SIGTERM) as soon as one is missing.
+        # When one is missing, the executor ends the others with SIGTERM.
         signals = {-code for code in codes if code and code < 0} - {signal.SIGTERM}
         how = f"killed by signal {min(signals)}" if signals else "killed"
         memory = ", probably because memory ran out" if signals == {signal.SIGKILL} else ""
@@ -119,14 +119,14 @@ class Pool(Generic[Item, Result]):
 
 
 @contextmanager
-def working(
-    task: Callable[[Item], Result], workers: int, start: Start = "spawn"
-) -> Iterator[AtOnce[Item, Result] | Pool[Item, Result]]:
-    """Yield `workers` other processes that do `task`; if none, this one does it itself."""
+def worker_pool(
+    task: Callable[[Item], Result], workers: int, start: StartMethod = "spawn"
+) -> Iterator[InProcess[Item, Result] | ProcessPool[Item, Result]]:
+    """Yield a pool of `workers` processes that apply `task`; 0 means this process."""
     if not workers:
-        yield AtOnce(task)
+        yield InProcess(task)
         return
-    pool = Pool(task, workers, start)
+    pool = ProcessPool(task, workers, start)
     try:
         yield pool
     except BaseException:
@@ -141,7 +141,7 @@ _task: Callable[[Any], Any]
 def _start(task: Callable[[Any], Any]) -> None:
     global _task
     _task = task
-    gc.disable()  # the tasks make no cycles, and looking for some takes a fifth of the time
+    gc.disable()  # the tasks make no cycles, and looking for them takes a fifth of the time
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 
 

@@ -1,18 +1,6 @@
-"""What all schedules promise.
+"""Learning-rate schedules: a schedule is a function from the step to the learning rate.
 
-Warm up, then stay.
-
-Warm up, then go down in a straight line.
-
-Warm up, then follow half a cosine down to a floor.
-
-Warm up to a given peak, then decay with the inverse square root of the step.
-
-The policy of the first Transformer: rise for a while, then fall as 1/sqrt(step).
-
-Learning-rate schedules: a schedule is a function from the step to the rate.
-
-To add one, write a file next to these and name its class below.
+To add a schedule: a class and an entry in SCHEDULES. Its fields are its settings.
 """
 
 import math
@@ -25,30 +13,32 @@ Rate = Annotated[float, msgspec.Meta(gt=0)]
 Floor = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class Rated(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="name"):
+class ScheduleSettings(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="name"
+):
     """Settings of a schedule, chosen in TOML by `name`. Steps count from 1."""
 
 
-def warmed_up(step: int, warmup_steps: int) -> float:
-    """Return the share of the full rate at `step` of a linear warm-up: at most 1."""
+def warmup_share(step: int, warmup_steps: int) -> float:
+    """Return the share of the peak at `step` of a linear warm-up: at most 1."""
     return min(1.0, step / warmup_steps) if warmup_steps else 1.0
 
 
-class Constant(Rated, frozen=True, tag="constant"):
-    """Rise linearly to `peak` over `warmup_steps` and stay there."""
+class Constant(ScheduleSettings, frozen=True, tag="constant"):
+    """Rise linearly to `peak` over `warmup_steps`, then stay there."""
 
     peak: Rate = 3e-4
     warmup_steps: Steps = 0
 
     def __call__(self, step: int) -> float:
-        return self.peak * warmed_up(step, self.warmup_steps)
+        return self.peak * warmup_share(step, self.warmup_steps)
 
     def formula(self) -> str:
-        """Return the rule with this run's numbers put in."""
+        """Return the formula with the numbers of this run."""
         return f"lr = {self.peak:g} · min(1, step / {max(1, self.warmup_steps)})"
 
 
-class LinearDecay(Rated, frozen=True, tag="linear"):
+class LinearDecay(ScheduleSettings, frozen=True, tag="linear"):
     """Rise linearly to `peak`, then fall linearly to `floor` at `total_steps` and stay."""
 
     total_steps: Steps
@@ -58,20 +48,20 @@ class LinearDecay(Rated, frozen=True, tag="linear"):
 
     def __call__(self, step: int) -> float:
         if step < self.warmup_steps:
-            return self.peak * warmed_up(step, self.warmup_steps)
+            return self.peak * warmup_share(step, self.warmup_steps)
         left = (self.total_steps - step) / max(1, self.total_steps - self.warmup_steps)
         return self.floor + (self.peak - self.floor) * max(0.0, min(1.0, left))
 
     def formula(self) -> str:
-        """Return the rule with this run's numbers put in."""
+        """Return the formula with the numbers of this run."""
         return (
             f"lr rises linearly to {self.peak:g} over {self.warmup_steps} steps, then falls "
             f"linearly to {self.floor:g} at step {self.total_steps}"
         )
 
 
-class Cosine(Rated, frozen=True, tag="cosine"):
-    """Rise linearly to `peak`, then glide to `floor` at `total_steps` and stay."""
+class Cosine(ScheduleSettings, frozen=True, tag="cosine"):
+    """Rise linearly to `peak`, then follow half a cosine to `floor` at `total_steps`."""
 
     total_steps: Steps
     peak: Rate = 5e-4
@@ -80,20 +70,20 @@ class Cosine(Rated, frozen=True, tag="cosine"):
 
     def __call__(self, step: int) -> float:
         if step < self.warmup_steps:
-            return self.peak * warmed_up(step, self.warmup_steps)
+            return self.peak * warmup_share(step, self.warmup_steps)
         done = (step - self.warmup_steps) / max(1, self.total_steps - self.warmup_steps)
         height = 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
         return self.floor + (self.peak - self.floor) * height
 
     def formula(self) -> str:
-        """Return the rule with this run's numbers put in."""
+        """Return the formula with the numbers of this run."""
         return (
             f"lr rises linearly to {self.peak:g} over {self.warmup_steps} steps, then follows "
             f"half a cosine to {self.floor:g} at step {self.total_steps}"
         )
 
 
-class InverseSqrt(Rated, frozen=True, tag="inverse_sqrt"):
+class InverseSqrt(ScheduleSettings, frozen=True, tag="inverse_sqrt"):
     """Rise linearly to `peak` over `warmup_steps`, then fall as 1/sqrt(step)."""
 
     peak: Rate = 7e-4
@@ -101,18 +91,18 @@ class InverseSqrt(Rated, frozen=True, tag="inverse_sqrt"):
 
     def __call__(self, step: int) -> float:
         fall = math.sqrt(max(1, self.warmup_steps) / step)
-        return self.peak * min(warmed_up(step, self.warmup_steps), fall)
+        return self.peak * min(warmup_share(step, self.warmup_steps), fall)
 
     def formula(self) -> str:
-        """Return the rule with this run's numbers put in."""
+        """Return the formula with the numbers of this run."""
         warmup = self.warmup_steps
         return f"lr = {self.peak:g} · min(step / {warmup}, sqrt({max(1, warmup)} / step))"
 
 
-class Transformer(Rated, frozen=True, tag="transformer"):
-    """scale · d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5).
+class Transformer(ScheduleSettings, frozen=True, tag="transformer"):
+    """The first Transformer's: scale · d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5).
 
-    The peak is at `warmup_steps`. `d_model` is filled in from the model's width if it is 0.
+    The peak is at `warmup_steps`. A `d_model` of 0 stands for the width of the model.
     """
 
     scale: Rate = 2.0
@@ -124,7 +114,7 @@ class Transformer(Rated, frozen=True, tag="transformer"):
         return float(self.scale * self.d_model**-0.5 * min(step**-0.5, rise))
 
     def formula(self) -> str:
-        """Return the rule with this run's numbers put in."""
+        """Return the formula with the numbers of this run."""
         return (
             f"lr = {self.scale:g} · {self.d_model}^-0.5 · "
             f"min(step^-0.5, step · {self.warmup_steps}^-1.5)"

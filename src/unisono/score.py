@@ -1,10 +1,8 @@
-"""BLEU by sacreBLEU with its default settings: cased, 13a tokens, exponential smoothing.
+"""BLEU as everybody reports it: sacreBLEU's defaults (cased, 13a, exponential smoothing).
 
 The 95 % interval is that of sacreBLEU's bootstrap: the same 1,000 resamples of the sentences,
-drawn from the same seed. Here the counts of each resample are summed by one product of matrices
-instead of one gather a resample, which takes a tenth of the time and bounded memory.
-
-How good a translation is: BLEU as everybody reports it. No torch here.
+drawn with the same seed. A matrix product sums the counts of many resamples at once, which
+takes a tenth of the time and bounded memory. No torch here.
 """
 
 from collections.abc import Sequence
@@ -18,17 +16,17 @@ from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from unisono.errors import DataError
 
 RESAMPLES = 1000
-SEED = 12345  # sacreBLEU's own
-DRAWN_AT_ONCE = 4_000_000  # numbers of sentences, eight bytes each
-ORDER = 4
+BOOTSTRAP_SEED = 12345  # sacreBLEU's own
+DRAWN_AT_ONCE = 4_000_000  # indices of sentences, eight bytes each
+NGRAM_ORDER = 4
 
 
 @dataclass(frozen=True)
 class Bleu:
     """A score from 0 to 100, and the signature that says how it was computed.
 
-    With other sentences of the same kind it would have come out between `low` and `high`, 95
-    times of 100. `precisions` are those of 1 to 4 tokens in percent; lengths count tokens.
+    `low` and `high` bound its 95 % confidence interval. `precisions` are those of 1- to 4-grams
+    in percent; lengths count tokens.
     """
 
     score: float
@@ -42,7 +40,7 @@ class Bleu:
 
 
 def score_bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
-    """Score translations of a whole set against one reference each."""
+    """Score the translations of a set against one reference each."""
     if len(translations) != len(references):
         raise DataError(
             f"{len(translations)} translations for {len(references)} references",
@@ -67,12 +65,12 @@ def score_bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
 
 def _counts(
     translations: Sequence[str], references: Sequence[str]
-) -> NDArray[np.float64]:  # (sentences, 2 + 2 ORDER)
-    """Return of each sentence both lengths, the n-grams that match, and all n-grams."""
-    # The order of the score of a sentence has no part in its counts; without it, sacreBLEU
-    # warns. `force` only silences a warning about text that looks tokenized.
+) -> NDArray[np.float64]:  # (sentences, 2 + 2 NGRAM_ORDER)
+    """Return for each sentence both lengths, the matching n-grams, and all n-grams."""
+    # `effective_order` does not change the counts, but without it sacreBLEU warns; `force`
+    # silences a warning about text that looks tokenized.
     metric = BLEU(force=True, effective_order=True)
-    rows = np.empty((len(references), 2 + 2 * ORDER))
+    rows = np.empty((len(references), 2 + 2 * NGRAM_ORDER))
     for row, translation, reference in zip(rows, translations, references, strict=True):
         one = metric.sentence_score(translation, [reference])
         row[:] = (one.sys_len, one.ref_len, *one.counts, *one.totals)
@@ -81,8 +79,8 @@ def _counts(
 
 def _score(sums: NDArray[np.float64]) -> BLEUScore:
     return BLEU.compute_bleu(
-        correct=sums[2 : 2 + ORDER].astype(int).tolist(),
-        total=sums[2 + ORDER :].astype(int).tolist(),
+        correct=sums[2 : 2 + NGRAM_ORDER].astype(int).tolist(),
+        total=sums[2 + NGRAM_ORDER :].astype(int).tolist(),
         sys_len=int(sums[0]),
         ref_len=int(sums[1]),
         smooth_method="exp",
@@ -91,7 +89,7 @@ def _score(sums: NDArray[np.float64]) -> BLEUScore:
 
 def _interval(counts: NDArray[np.float64]) -> tuple[float, float]:
     """Return the 25th lowest and the 25th highest score of 1,000 resamples."""
-    sentences, random = len(counts), np.random.default_rng(SEED)
+    sentences, random = len(counts), np.random.default_rng(BOOTSTRAP_SEED)
     at_once = max(1, DRAWN_AT_ONCE // sentences)
     scores: list[float] = []
     while len(scores) < RESAMPLES:
@@ -108,8 +106,10 @@ def _interval(counts: NDArray[np.float64]) -> tuple[float, float]:
 
 def _signature(translation: str, reference: str) -> str:
     metric = BLEU(force=True)
-    metric.corpus_score([translation], [[reference]])  # so that it knows one reference each
-    metric.n_bootstrap, metric.seed = RESAMPLES, SEED
+    metric.corpus_score(
+        [translation], [[reference]]
+    )  # so that it knows the number of references
+    metric.n_bootstrap, metric.seed = RESAMPLES, BOOTSTRAP_SEED
     return str(metric.get_signature())
 
 
@@ -120,11 +120,13 @@ def score_files(translations: Path, references: Path) -> Bleu:
         raise DataError(
             f"{translations} has {len(found)} lines; {references} has {len(expected)}",
             where=str(translations),
-            fix="both files need one line a sentence, in the same order; "
-            "keep the line of an empty translation",
+            fix="both files need one line per sentence, in the same order; "
+            "keep empty lines for empty translations",
         )
     if not expected:
-        raise DataError(f"{references} is empty", where=str(references), fix="name another")
+        raise DataError(
+            f"{references} is empty", where=str(references), fix="name another file"
+        )
     return score_bleu(found, expected)
 
 
@@ -133,7 +135,9 @@ def _lines(path: Path) -> list[str]:
         text = path.read_bytes().decode("utf-8")
     except OSError as error:
         raise DataError(
-            f"{path} cannot be read: {error.strerror}", where=str(path), fix="check the name"
+            f"{path} cannot be read: {error.strerror}",
+            where=str(path),
+            fix="check the name and the permissions",
         ) from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1

@@ -1,4 +1,4 @@
-"""Several threads of one process that compute side by side, each on its own data."""
+"""Lanes: threads of one process that compute in parallel, each on its own data."""
 
 import sys
 import threading
@@ -8,27 +8,28 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Python hands its lock on after 5 ms, in which a lane could have started many products.
+# By default a thread keeps the interpreter lock for 5 ms, in which another lane could have
+# started many matrix products.
 SWITCH_SECONDS = 0.0002
 
 _here = threading.local()
 
 
 class Lanes:
-    """The calling thread and `count` - 1 others, which `prepare` themselves when they start."""
+    """The calling thread and `count` - 1 others, each of which calls `prepare` at its start."""
 
     def __init__(self, count: int, prepare: Callable[[], None]) -> None:
         self.count = count
-        # Threads that knew of this object would keep it, and it them, for ever.
+        # Threads that referred to this object would keep it alive, and it would keep them.
         self._others = ThreadPoolExecutor(
             count - 1, "lane", initializer=_enter, initargs=(prepare,)
         )
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """Do one job in each lane and return what came of them, in their order.
+        """Run one job in each lane and return the results in order.
 
-        The first is done here. All are over when this returns, even if one has failed.
+        The calling thread runs the first. All have ended when this returns, even if one fails.
         """
         others = [self._others.submit(job) for job in jobs[1:]]
         try:
@@ -47,5 +48,5 @@ def _enter(prepare: Callable[[], None]) -> None:
 
 
 def in_lane() -> bool:
-    """Return whether this thread is one of those that a `Lanes` has added."""
+    """Return whether this thread was started by a `Lanes`."""
     return getattr(_here, "in_lane", False)

@@ -1,35 +1,35 @@
-"""Amounts with units, read from settings and written for people."""
+"""Read amounts with units from settings, and format them for people."""
 
 import re
 from collections.abc import Mapping
 
 from unisono.errors import ConfigError
 
-SECONDS = {
+SECONDS_PER_UNIT = {
     **dict.fromkeys(["s", "sec", "second", "seconds"], 1.0),
     **dict.fromkeys(["min", "minute", "minutes"], 60.0),
     **dict.fromkeys(["h", "hour", "hours"], 3600.0),
     **dict.fromkeys(["d", "day", "days"], 86400.0),
 }
-BITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+BIT_UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
 
 
 def seconds_of(text: str, *, where: str = "") -> float:
-    """Read a length of time such as "90 s", "3 min" or "1.5 h"."""
+    """Parse a length of time such as "90 s", "3 min" or "1.5 h"."""
     match = _AMOUNT.fullmatch(text)
-    if match is None or match[2].lower() not in SECONDS:
+    if match is None or match[2].lower() not in SECONDS_PER_UNIT:
         raise ConfigError(
             f'"{text}" is not a length of time',
             where=where,
             fix='write it like "90 s" or "3 min"',
         )
-    return float(match[1]) * SECONDS[match[2].lower()]
+    return float(match[1]) * SECONDS_PER_UNIT[match[2].lower()]
 
 
 def amount(text: str, units: Mapping[str, float], where: str, examples: str) -> float:
-    """Read a number with one of `units`; zero is not an amount."""
+    """Parse a number above 0 with one of `units`."""
     match = _AMOUNT.fullmatch(text.lower())
     if match is None or match[2] not in units or float(match[1]) == 0:
         known = ", ".join(units)
@@ -42,7 +42,7 @@ def amount(text: str, units: Mapping[str, float], where: str, examples: str) -> 
 
 
 def duration(seconds: float) -> str:
-    """Write a length of time for a person: "4.2 s", "3 min 05 s", "2 h 10 min"."""
+    """Format a length of time: "4.2 s", "3 min 05 s", "2 h 10 min"."""
     if seconds < 0.0995:
         return f"{seconds * 1000:.1f} ms"
     if seconds < 60:
@@ -57,7 +57,7 @@ def duration(seconds: float) -> str:
 
 
 def amount_of_bytes(count: float) -> str:
-    """Write a number of bytes for a person, in decimal units: "365 MB"."""
+    """Format a number of bytes in decimal units: "365 MB"."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(count) < 1000 or unit == "GB":
             break

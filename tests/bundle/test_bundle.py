@@ -183,7 +183,7 @@ def test_a_missing_file_is_found(bundle, name):
 
 
 def test_a_directory_that_is_no_bundle_is_told_from_a_damaged_one(tmp_path):
-    with pytest.raises(DataError, match="no bundle"):
+    with pytest.raises(DataError, match="not a bundle"):
         open_bundle(tmp_path)
 
 

@@ -188,7 +188,7 @@ def test_together_they_take_lines_as_long_as_all_of_them_can(home):
 
 OTHERS = {
     "languages": {"target_language": "fr"},
-    "ways of writing text": {"normalisation": Normalisation(lowercase=True)},
+    "normalisation": {"normalisation": Normalisation(lowercase=True)},
 }
 
 

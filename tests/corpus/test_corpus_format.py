@@ -176,8 +176,8 @@ def test_a_manifest_that_contradicts_itself_is_refused(tmp_path):
     splits["train"]["blocks"][0]["pairs"] += 1
     files = {k: v for k, v in original["files"].items() if k != "pieces.model"}
     for changes, message in [
-        ({"splits": splits}, "agree with itself about train.0"),
-        ({"vocabulary": 70000}, "agree with itself about"),
+        ({"splits": splits}, "contradicts itself about train.0"),
+        ({"vocabulary": 70000}, "contradicts itself about"),
         ({"files": files}, "fingerprint"),
         ({"format": 2}, "format 2; this version reads format 1"),
         ({"splits": 3}, "damaged manifest"),

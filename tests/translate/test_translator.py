@@ -74,7 +74,7 @@ def test_a_long_line_is_cut_into_even_chunks_and_nothing_is_lost():
 @pytest.mark.parametrize("max_pieces", [1, 7, 21, 22])
 def test_cutting_keeps_every_piece(max_pieces):
     ids = list(range(4, 26))
-    chunks = translator(max_pieces=max_pieces)._cut([], ids)
+    chunks = translator(max_pieces=max_pieces)._chunks([], ids)
     assert [piece for chunk in chunks for piece in chunk] == ids
     assert max(map(len, chunks)) <= max_pieces
     assert max(map(len, chunks)) - min(map(len, chunks)) <= 1

@@ -1,6 +1,6 @@
 """The files of a bundle, format 1. No torch here.
 
-A bundle is a directory. `manifest.json` holds size and SHA-256 of all other files.
+A bundle is a directory. Its `manifest.json` has the size and SHA-256 of all other files.
 """
 
 from pathlib import Path
@@ -18,17 +18,17 @@ from unisono.translate.settings import Decoding
 FORMAT = 1
 DESCRIPTION, WEIGHTS, MANIFEST = "bundle.json", "model.safetensors", "manifest.json"
 
-_FILES = [{DESCRIPTION, WEIGHTS, *pieces_files(joint=joint)} for joint in (True, False)]
+_FILE_SETS = [{DESCRIPTION, WEIGHTS, *pieces_files(joint=joint)} for joint in (True, False)]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model is: `bundle.json`. Fields that a reader does not know are skipped.
+    """The description of the model: `bundle.json`. Readers skip fields they do not know.
 
     `source_vocabulary` is 0 if source and target share `vocabulary`. `tags` are symbols that
-    lines to be translated may begin with. `bleu_signature` says how BLEU among the `scores` was
-    computed, if it is there.
+    source lines may begin with. `bleu_signature` says how the BLEU among the `scores`, if
+    there is one, was computed.
     """
 
     format: int = FORMAT
@@ -66,34 +66,34 @@ class BundleManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def manifest_of(directory: Path) -> BundleManifest:
-    """Return the manifest that the files in `directory` deserve."""
+    """Return the manifest of the files in `directory`."""
     names = sorted(path.name for path in directory.iterdir() if path.name != MANIFEST)
     return BundleManifest(FORMAT, {name: atomic.written(directory / name) for name in names})
 
 
 def as_json(content: msgspec.Struct) -> bytes:
-    """Return `content` as JSON that people can read, too."""
+    """Return `content` as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
-def verify(directory: Path) -> None:
-    """Raise an error unless every file of the bundle is what the manifest says."""
+def verify_bundle(directory: Path) -> None:
+    """Raise an error unless every file of the bundle matches the manifest."""
     if not (directory / MANIFEST).is_file():
         raise DataError(
-            f"this is no bundle: it has no {MANIFEST}",
+            f"this is not a bundle: it has no {MANIFEST}",
             where=str(directory),
             fix="name the `bundle` directory of a finished run",
         )
-    files = read(directory / MANIFEST, BundleManifest).files
-    if set(files) not in _FILES:
+    files = read_json(directory / MANIFEST, BundleManifest).files
+    if set(files) not in _FILE_SETS:
         raise damaged(directory / MANIFEST, f"it lists {', '.join(sorted(files))}")
     for name, entry in files.items():
         if how := atomic.difference(directory / name, entry):
             raise damaged(directory / name, how)
 
 
-def read(path: Path, kind: type[S]) -> S:
-    """Return what the JSON file at `path` holds; only format 1 is known."""
+def read_json(path: Path, kind: type[S]) -> S:
+    """Read the JSON file at `path`, which must have format 1."""
     try:
         content = path.read_bytes()
         version = msgspec.json.decode(content, type=_Versioned).format
@@ -102,14 +102,14 @@ def read(path: Path, kind: type[S]) -> S:
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise damaged(path, str(error)) from error
     raise DataError(
-        f"format {version} is not known to this version",
+        f"this version of Unisono does not know format {version}",
         where=str(path),
         fix="use the version of Unisono that wrote it, or a newer one",
     )
 
 
 def damaged(path: Path, how: str) -> DataError:
-    """Return the error for a file that does not hold what it should."""
+    """Return the error for a damaged file."""
     return DataError(
         f"{path.name} is damaged: {how}", where=str(path), fix="copy the bundle again"
     )

@@ -1,4 +1,4 @@
-"""Opening a bundle: trusted only after every file has been checked."""
+"""Open a bundle, after checking every file of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from unisono.bundle.format import (
     WEIGHTS,
     Description,
     damaged,
-    read,
-    verify,
+    read_json,
+    verify_bundle,
 )
 from unisono.errors import ConfigError, DataError
 from unisono.models.settings import parameter_count
@@ -28,7 +28,7 @@ from unisono.translate.translator import Translator
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A bundle that has been checked. Its weights are read when they are asked for."""
+    """A checked bundle. Its weights are read on demand."""
 
     path: Path
     description: Description
@@ -44,7 +44,7 @@ class Bundle:
     def translator(
         self, device: torch.device | str = "cpu", decoding: Decoding | None = None
     ) -> Translator:
-        """Return what translates lines, by default as the bundle advises."""
+        """Return the translator of this bundle, by default with its decoding settings."""
         return ensemble([self], device, decoding)
 
 
@@ -53,10 +53,10 @@ def ensemble(
     device: torch.device | str = "cpu",
     decoding: Decoding | None = None,
 ) -> Translator:
-    """Return what translates lines with all models as one, by default as the first advises.
+    """Return a translator that combines all models, by default with the first one's settings.
 
-    Before any weights are read, bundles that do not fit together are an error. A line may be
-    as long as the models allow that were trained for the shortest.
+    Bundles that do not go together raise an error before any weights are read. The longest
+    line is that of the model trained for the shortest lines.
     """
     first = bundles[0]
     for other in bundles[1:]:
@@ -74,18 +74,18 @@ def ensemble(
 def open_bundle(path: Path) -> Bundle:
     """Check the bundle at `path` and return it.
 
-    Sizes and hashes, then names, shapes and types of the weights against what the settings
-    imply: whatever is wrong is an error before anything is loaded.
+    Check sizes and hashes, then the names, shapes and types of the weights against the
+    settings, before anything is loaded.
     """
-    verify(path)
-    description = read(path / DESCRIPTION, Description)
+    verify_bundle(path)
+    description = read_json(path / DESCRIPTION, Description)
     _check_weights(path / WEIGHTS, description)
     return Bundle(path, description, _tokenizers(path, description))
 
 
 def _check_together(first: Bundle, other: Bundle) -> None:
-    """Raise an error unless both read and write the same pieces of the same languages."""
-    ours, theirs = _reads_and_writes(first), _reads_and_writes(other)
+    """Raise an error unless both have the same pieces of the same languages."""
+    ours, theirs = _input_and_output(first), _input_and_output(other)
     for what in ours:
         if ours[what] != theirs[what]:
             raise DataError(
@@ -97,7 +97,7 @@ def _check_together(first: Bundle, other: Bundle) -> None:
             )
 
 
-def _reads_and_writes(bundle: Bundle) -> dict[str, object]:
+def _input_and_output(bundle: Bundle) -> dict[str, object]:
     about, sides = bundle.description, bundle.tokenizers
     return {
         "languages": (about.source_language, about.target_language),
@@ -105,7 +105,7 @@ def _reads_and_writes(bundle: Bundle) -> dict[str, object]:
         "target pieces": sides.target.model,
         "source pieces": sides.source.model,
         "tags": about.tags,
-        "ways of writing text (`plain_quotes`, `lowercase`)": (
+        "normalisation (`plain_quotes`, `lowercase`)": (
             about.plain_quotes,
             about.lowercase,
         ),
@@ -113,10 +113,10 @@ def _reads_and_writes(bundle: Bundle) -> dict[str, object]:
 
 
 def _tokenizers(path: Path, about: Description) -> Tokenizers:
-    # Before they are loaded: the other kind of bundle has other files.
+    # Check first: a bundle with separate vocabularies has other files.
     for name in pieces_files(joint=about.joint):
         if not (path / name).is_file():
-            raise damaged(path / name, "it is not there")
+            raise damaged(path / name, "it is missing")
     tokenizers = load_tokenizers(about.tokenizer, path, joint=about.joint, tags=about.tags)
     sides = (tokenizers.source, tokenizers.target)
     rows = (about.source_vocabulary or about.vocabulary, about.vocabulary)
@@ -128,7 +128,7 @@ def _tokenizers(path: Path, about: Description) -> Tokenizers:
 
 def _check_weights(path: Path, description: Description) -> None:
     sizes = description.model, description.vocabulary, description.source_vocabulary
-    # Before shapes are worked out: absurd settings would take forever over it.
+    # Check first: with absurd settings the shapes would take forever to compute.
     needed = 4 * parameter_count(*sizes)
     if needed > path.stat().st_size:
         raise damaged(path, f"it is smaller than the {needed} bytes its settings imply")

@@ -1,4 +1,4 @@
-"""Writing a bundle."""
+"""Write a bundle."""
 
 import shutil
 from collections.abc import Mapping
@@ -37,13 +37,13 @@ def write_bundle(
     scores: Mapping[str, float],
     bleu_signature: str = "",
 ) -> Description:
-    """Write the bundle of `model` to `path`, in place of a bundle that may be there.
+    """Write the bundle of `model` to `path`; replace a bundle that is there.
 
-    `max_pieces` is the length of line the model was trained for. If the process is killed,
-    `path` is what it was, or it is gone and its two versions are beside it, whole, as
-    `.new` and `.old`.
+    `max_pieces` is the longest line the model was trained on. If the process is killed, `path`
+    is unchanged, or it is gone and both versions are next to it, complete, as `.new` and
+    `.old`.
     """
-    _refuse_to_replace_what_is_no_bundle(path)
+    _check_replaceable(path)
     description = Description(
         created_with=f"unisono {__version__}",
         model=model.settings,
@@ -93,12 +93,12 @@ def _put_in_place(new: Path, path: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _refuse_to_replace_what_is_no_bundle(path: Path) -> None:
+def _check_replaceable(path: Path) -> None:
     if not path.exists() or (path / DESCRIPTION).is_file():
         return
     if not path.is_dir() or any(path.iterdir()):
         raise DataError(
-            "something that is no bundle is in the way",
+            "something other than a bundle is in the way",
             where=str(path),
             fix="choose another place, or move it away yourself",
         )

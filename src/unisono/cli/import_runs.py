@@ -9,7 +9,7 @@ import click
 from unisono.cli.options import PathType
 from unisono.errors import ConfigError, DataError
 from unisono.printable import printable
-from unisono.units import BITS, amount
+from unisono.units import BIT_UNITS, amount
 
 TO_RUN = click.option("--to", type=PathType, required=True, help="The run directory to write.")
 FACTS = (
@@ -134,7 +134,7 @@ def _told(facts: dict[str, Any]) -> Any:
             where="--measured",
             fix="give it with --link, such as --link 940mbit",
         )
-    rate = amount(facts["link"], BITS, "--link", '"1gbit"') if facts["link"] else 0.0
+    rate = amount(facts["link"], BIT_UNITS, "--link", '"1gbit"') if facts["link"] else 0.0
     return UserFacts(
         processes=facts["processes"],
         machines=facts["machines"],

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from unisono.bundle.format import DESCRIPTION, Description, read, verify
+from unisono.bundle.format import DESCRIPTION, Description, read_json, verify_bundle
 from unisono.cli.options import PathType
 from unisono.cli.pages.corpus import corpus_page
 from unisono.corpus.manifest import MANIFEST, manifest_bytes
@@ -98,8 +98,8 @@ def _checkpoint_facts(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _bundle_facts(path: Path) -> Iterator[tuple[str, str]]:
-    verify(path)
-    about = read(path / DESCRIPTION, Description)
+    verify_bundle(path)
+    about = read_json(path / DESCRIPTION, Description)
     model = about.model
     yield "bundle", f"{about.source_language}→{about.target_language}, verified"
     yield "made by", f"{about.created_with}, from the checkpoint of step {about.step:,}"

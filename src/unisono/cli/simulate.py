@@ -15,7 +15,7 @@ from unisono.cost_model.devices import device_called
 from unisono.cost_model.exchange import Link, nominal_link
 from unisono.errors import ConfigError
 from unisono.models.settings import PRESETS, TransformerSettings
-from unisono.units import BITS, amount
+from unisono.units import BIT_UNITS, amount
 
 MOST_MACHINES = 1024
 ABOVE_ZERO = Number(0, min_open=True)
@@ -121,7 +121,7 @@ def _job(options: dict[str, Any]) -> SimulatedJob:
 
 def _link(options: dict[str, Any]) -> Link:
     return nominal_link(
-        amount(options["link"], BITS, "--link", '"100mbit" or "10gbit"'),
+        amount(options["link"], BIT_UNITS, "--link", '"100mbit" or "10gbit"'),
         amount(options["latency"], {"us": 1e-6, "ms": 1e-3}, "--latency", '"100us"'),
     )
 

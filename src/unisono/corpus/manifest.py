@@ -1,7 +1,4 @@
-"""The names and number types in a corpus directory.
-
-What a corpus says about itself: `manifest.json`, written last.
-"""
+"""The files of a corpus directory, and `manifest.json`, which describes them."""
 
 import hashlib
 from collections.abc import Iterable
@@ -25,22 +22,22 @@ HASH_TYPE = np.dtype("<u8")
 
 
 def ids_file(block: str, side: Side) -> str:
-    """Name the file of a block's ids, end to end."""
+    """Return the name of the file with the ids of a block, sentence after sentence."""
     return f"{block}.{side}.ids"
 
 
 def offsets_file(block: str, side: Side) -> str:
-    """Name the file that says where in the ids each sentence begins, and the last ends."""
+    """Return the name of the file with the start of each sentence, and the end of the last."""
     return f"{block}.{side}.offsets"
 
 
 def hashes_file(block: str) -> str:
-    """Name the file of a training block's hashes, one for the text of each pair."""
+    """Return the name of the file with a hash for each pair of a training block."""
     return f"{block}.hashes"
 
 
 def text_file(split: str, side: Side) -> str:
-    """Name the file of a held-out set's original lines."""
+    """Return the name of the file with the original lines of a held-out set."""
     return f"{split}.{side}.txt"
 
 
@@ -50,8 +47,8 @@ def id_type(vocabulary: int) -> np.dtype[Any]:
 
 
 class TextFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file the corpus was made from. `bytes` and `sha256` are of the file as it lies there,
-    compressed or not; `text_bytes` is the text in it.
+    """An input file. `bytes` and `sha256` describe the file on disk, compressed or not;
+    `text_bytes` the text in it.
     """
 
     name: str
@@ -64,8 +61,8 @@ class TextFile(msgspec.Struct, frozen=True, kw_only=True):
 class Input(msgspec.Struct, frozen=True, kw_only=True):
     """Two text files, line by line translations of each other.
 
-    If `columns` names two columns of one file, it is recorded on both sides, but its bytes
-    only on the source side. `tag` is what all source lines begin with besides.
+    If `columns` names two columns of one file, the file is recorded on both sides, but its
+    bytes only on the source side. `tag` is added in front of all source lines.
     """
 
     split: str
@@ -76,11 +73,11 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """What one pair of inputs became: `pairs` of `read_pairs`.
+    """The prepared pairs of one input: `pairs` of `read_pairs` are left.
 
-    `text_bytes` counts the kept text of both sides. `weight` is how often a pass takes each
-    pair, `tag` the symbol in front of each source sentence. `source_lengths` counts sentences
-    by their pieces: of 1 to 10, of 11 to 20 and so on. Of the tokens `source_unknown` are
+    `text_bytes` counts the kept text of both sides. `weight` is how often an epoch uses each
+    pair, `tag` the symbol in front of each source sentence. `source_lengths` is a histogram of
+    pieces per sentence: 1 to 10, 11 to 20 and so on. `source_unknown` of the tokens are
     unknown.
     """
 
@@ -114,15 +111,15 @@ class SplitSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """How many pairs went for one reason, and the first few of them, clipped."""
+    """How many pairs were dropped for one reason, and the first few of them, clipped."""
 
     count: int
     examples: list[tuple[str, str]]
 
 
 class Learning(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the pieces come from: learnt by "bpe" or "unigram" from `lines` lines of a sample,
-    or "given" as model files with the hashes `models`.
+    """The origin of the vocabulary: learnt by "bpe" or "unigram" from a sample of `lines`
+    lines, or "given" as model files with the hashes `models`.
     """
 
     algorithm: str = ""
@@ -133,11 +130,11 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True):
 class CorpusManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about a corpus but the text itself.
 
-    `source_vocabulary` is 0 if both languages share the pieces of `vocabulary`; otherwise that
-    is the target's alone. `read_pairs` is the sum of the pairs of all splits and of all that
-    were dropped. `first_pairs` are the first of the training set as text, clipped. `tags` are
-    the symbols that source lines may begin with. `kept_overlap` counts training pairs that give
-    a held-out pair away and were kept nevertheless; -1 in corpora that did not count them.
+    `source_vocabulary` is 0 if both languages share the pieces of `vocabulary`; otherwise
+    `vocabulary` is the target's. `read_pairs` is the sum of the pairs of all splits and of the
+    dropped ones. `first_pairs` are the first of the training set as text, clipped. `tags` are
+    the symbols that source lines may begin with. `kept_overlap` counts training pairs that
+    reveal a held-out pair and were kept nevertheless; -1 in corpora that did not count them.
     """
 
     format: int = FORMAT
@@ -161,14 +158,14 @@ class CorpusManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def read_training_pairs(self) -> int:
-        """Return how many pairs the training text had; of old corpora, those of all text."""
+        """Return how many pairs the training text had; for old corpora, all text."""
         train = self.splits["train"]
         known = all(block.read_pairs for block in train.blocks)
         return (known and train.read_pairs) or self.read_pairs
 
     def dropped_from(self, *, training: bool) -> dict[str, Dropped]:
-        """Return what was dropped from the training text or from the held-out sets, the most
-        frequent reasons first.
+        """Return what was dropped from the training text or from the held-out sets, by
+        frequency.
         """
         by_count = sorted(self.dropped.items(), key=lambda item: -item[1].count)
         return {
@@ -208,7 +205,7 @@ def _added(counts: Iterable[list[int]]) -> list[int]:
 
 
 def fingerprint_of(manifest: CorpusManifest) -> str:
-    """Return one hash for all files and weights: it changes when what is learnt from does."""
+    """Return one hash of all files and weights: it changes with what a model learns from."""
     lines = [f"{file.sha256}  {name}\n" for name, file in sorted(manifest.files.items())]
     for split in manifest.splits.values():
         weighted = (block for block in split.blocks if block.weight != 1.0)
@@ -217,12 +214,12 @@ def fingerprint_of(manifest: CorpusManifest) -> str:
 
 
 def fingerprinted(manifest: CorpusManifest) -> CorpusManifest:
-    """Return `manifest` with the fingerprint it ought to have."""
+    """Return `manifest` with its fingerprint."""
     return msgspec.structs.replace(manifest, fingerprint=fingerprint_of(manifest))
 
 
 def manifest_bytes(manifest: CorpusManifest) -> bytes:
-    """Return `manifest` as JSON a person can read too."""
+    """Return `manifest` as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
@@ -231,7 +228,7 @@ def read_manifest(directory: Path) -> CorpusManifest:
     path = directory / MANIFEST
     if not path.is_file():
         there = (
-            f"is not a corpus: it has no {MANIFEST}" if directory.exists() else "is not there"
+            f"is not a corpus: it has no {MANIFEST}" if directory.exists() else "does not exist"
         )
         raise DataError(
             f"the corpus directory {directory} {there}",

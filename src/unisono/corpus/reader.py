@@ -1,6 +1,6 @@
-"""Whether a corpus is the one that some settings ask for.
+"""Read a corpus, memory-mapped, so that opening is cheap and processes share the pages.
 
-Reading a corpus: memory-mapped, so that opening is cheap and processes share the pages.
+Also compares the settings that a corpus was made with to other settings.
 """
 
 from bisect import bisect_right
@@ -33,17 +33,17 @@ from unisono.text.load import load_tokenizers
 from unisono.text.normalise import Normalisation
 from unisono.text.tokenizer import Tokenizers, pieces_files
 
-# Where it lies, and what to do with lines that are no text, leave a corpus as it is.
-_OF_NO_CONSEQUENCE = {"directory", "invalid"}
-# Files are known by their names; what is in them has a hash.
-_FILES = {"pieces_model", "target_pieces_model"}
-# How pieces are learnt, which is of no consequence if they are given.
+# These settings do not change a corpus.
+_IRRELEVANT = {"directory", "invalid"}
+# Of these files the manifest records the name here and the hash elsewhere.
+_MODEL_FILES = {"pieces_model", "target_pieces_model"}
+# How pieces are learnt, which is irrelevant if a model is given.
 _LEARNING = {"vocabulary", "pieces", "byte_fallback", "character_coverage", "learning_lines"}
 
 
 @dataclass(frozen=True)
 class SettingDifference:
-    """A setting that was another one when the corpus was made."""
+    """A setting that had another value when the corpus was made."""
 
     name: str
     then: Any
@@ -51,19 +51,19 @@ class SettingDifference:
 
 
 def recorded_settings(settings: msgspec.Struct) -> dict[str, Any]:
-    """Return what a manifest records of the settings of a corpus."""
+    """Return the settings that a manifest records."""
     values = _as_recorded(settings)
     del values["directory"]
-    return values | {name: Path(values[name]).name for name in _FILES & values.keys()}
+    return values | {name: Path(values[name]).name for name in _MODEL_FILES & values.keys()}
 
 
 def differences(
     manifest: CorpusManifest, settings: msgspec.Struct, languages: tuple[str, str]
 ) -> Iterator[SettingDifference]:
-    """Yield the settings by which this corpus was not made.
+    """Yield the settings that differ from those the corpus was made with.
 
-    A setting that the manifest does not know yet had the value that is now its default. One
-    that knows none was not made by settings at all, and only its languages count.
+    A setting that the manifest does not have counts as its current default. A manifest without
+    settings was not made by `prepare`, and only its languages count.
     """
     now = recorded_settings(settings)
     then = _defaults(settings) | manifest.settings if manifest.settings else now
@@ -71,8 +71,8 @@ def differences(
     now |= dict(zip(names, languages, strict=True))
     then = then | {name: getattr(manifest, name) for name in names}
     given = now.get("pieces_model") and then.get("pieces_model")
-    passed_over = _OF_NO_CONSEQUENCE | (_LEARNING if given else set())
-    for name in sorted((now.keys() | then.keys()) - passed_over):
+    skipped = _IRRELEVANT | (_LEARNING if given else set())
+    for name in sorted((now.keys() | then.keys()) - skipped):
         if now.get(name) != then.get(name):
             yield SettingDifference(name, then.get(name), now.get(name))
 
@@ -84,15 +84,15 @@ def _defaults(settings: msgspec.Struct) -> dict[str, Any]:
 
 
 def _as_recorded(values: object) -> dict[str, Any]:
-    """Return `values` as they come back from a manifest."""
+    """Return `values` as a manifest stores them."""
     return msgspec.json.decode(msgspec.json.encode(values), type=dict[str, Any])
 
 
-_AGAIN = "remove the directory and prepare the corpus again"
+_PREPARE_AGAIN = "remove the directory and prepare the corpus again"
 
 
 class Corpus:
-    """A corpus directory, opened and found complete."""
+    """An open corpus directory that is complete."""
 
     def __init__(self, path: Path, manifest: CorpusManifest) -> None:
         self.path = path
@@ -100,7 +100,7 @@ class Corpus:
 
     @property
     def fingerprint(self) -> str:
-        """Return the hash that tells this corpus from any other."""
+        """Return the hash that identifies this corpus."""
         return self.manifest.fingerprint
 
     def tokenizers(self) -> Tokenizers:
@@ -111,7 +111,7 @@ class Corpus:
         )
 
     def normalisation(self) -> Normalisation:
-        """Return how the text was written before it was encoded."""
+        """Return the normalisation that the text went through."""
         chosen = self.manifest.settings
         return Normalisation(
             plain_quotes=bool(chosen.get("plain_quotes", False)),
@@ -135,7 +135,7 @@ class Corpus:
 
 
 class Split:
-    """The pairs of one split, numbered from 0 through all its blocks."""
+    """The pairs of one split, numbered from 0 across all its blocks."""
 
     def __init__(self, path: Path, name: str, manifest: CorpusManifest) -> None:
         self.name = name
@@ -174,15 +174,15 @@ class Split:
         path = self._path / text_file(self.name, side)
         if not path.is_file():
             raise DataError(
-                f"the original text of the {self.name} set is not in the corpus",
+                f"the original text of the {self.name} set is missing from the corpus",
                 where=str(path),
                 fix='only "valid" and "test" keep their text',
             )
-        # Nothing but a line feed ends a line: read_text and splitlines know others.
+        # Only a line feed ends a line: read_text and splitlines split at others, too.
         lines = path.read_bytes().decode("utf-8").split("\n")[:-1]
         if len(lines) != len(self):
             what = f"{len(lines)} lines of text for {len(self)} pairs"
-            raise DataError(what, where=str(path), fix=_AGAIN)
+            raise DataError(what, where=str(path), fix=_PREPARE_AGAIN)
         return lines
 
 
@@ -212,16 +212,16 @@ class _Sentences:
 
 
 def _array(path: Path, kind: np.dtype[Any]) -> NDArray[Any]:
-    if path.stat().st_size == 0:  # which cannot be mapped
+    if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.empty(0, kind)
     # A plain array over the mapping: slicing a memmap itself is several times slower.
     return np.asarray(np.memmap(path, kind, mode="r"))
 
 
 def open_corpus(path: Path, *, verify: bool = False) -> Corpus:
-    """Open the corpus in the directory `path`, complete and of the recorded sizes.
+    """Open the corpus in the directory `path`; check that its files have the recorded sizes.
 
-    With `verify`, every file is read and its content compared with its hash.
+    With `verify`, also read every file and compare its hash.
     """
     manifest = read_manifest(path)
     for name, file in manifest.files.items():
@@ -233,14 +233,14 @@ def open_corpus(path: Path, *, verify: bool = False) -> Corpus:
 def check_file(path: Path, expected: Written, *, content: bool = True) -> None:
     """Raise a DataError if a file of a corpus is not what its manifest says."""
     if how := difference(path, expected, content=content):
-        what = f"{path.name} is not the one this corpus was made with: {how}"
-        raise DataError(what, where=str(path), fix=_AGAIN)
+        what = f"{path.name} is not the file this corpus was made with: {how}"
+        raise DataError(what, where=str(path), fix=_PREPARE_AGAIN)
 
 
 def _check_manifest(path: Path, manifest: CorpusManifest) -> None:
     if fingerprint_of(manifest) != manifest.fingerprint:
-        what = "the manifest does not agree with its own fingerprint"
-        raise DataError(what, where=str(path), fix=_AGAIN)
+        what = "the manifest does not match its fingerprint"
+        raise DataError(what, where=str(path), fix=_PREPARE_AGAIN)
     files = manifest.files
     pieces = pieces_files(joint=manifest.joint)
     expected = {name: files[name].bytes if name in files else -1 for name in pieces}
@@ -254,5 +254,5 @@ def _check_manifest(path: Path, manifest: CorpusManifest) -> None:
                 expected[offsets_file(block.name, side)] = offsets
     for name, size in expected.items():
         if name not in files or files[name].bytes != size:
-            what = f"the manifest does not agree with itself about {name}"
-            raise DataError(what, where=str(path), fix=_AGAIN)
+            what = f"the manifest contradicts itself about {name}"
+            raise DataError(what, where=str(path), fix=_PREPARE_AGAIN)

@@ -1,4 +1,4 @@
-"""Writing a corpus: blocks of ids, the original held-out text, and last the manifest."""
+"""Write a corpus: blocks of ids, the original held-out text, and last the manifest."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -40,7 +40,7 @@ _LENGTHS_PER_COUNT = 10
 
 @dataclass(frozen=True)
 class Packed:
-    """Sentences end to end: ids in the type of the corpus, and how many each sentence has."""
+    """Sentences one after the other: ids in the type of the corpus, and their lengths."""
 
     ids: bytes
     lengths: NDArray[np.int64]
@@ -56,8 +56,8 @@ def pack_ids(sentences: Sentences, vocabulary: int) -> Packed:
 class BlockWriter:
     """Write the pairs of one block, batch by batch; a context manager.
 
-    `source_vocabulary` is 0 if both sides share one. A block of training
-    text has one hash for each pair.
+    A `source_vocabulary` of 0 means that both sides share one. A `hashed` block, of training
+    text, has one hash for each pair.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class BlockWriter:
         self._text_bytes = 0
 
     def append(self, source: Sentences, target: Sentences, *, text_bytes: int = 0) -> None:
-        """Write some pairs: the ids of each sentence, without begin and end."""
+        """Append pairs: the ids of each sentence, without begin and end."""
         self.append_packed(
             pack_ids(source, self._vocabularies[0]),
             pack_ids(target, self._vocabularies[1]),
@@ -92,7 +92,7 @@ class BlockWriter:
         *,
         text_bytes: int = 0,
     ) -> None:
-        """Write some pairs that are packed already."""
+        """Append packed pairs."""
         self._source.append(source)
         self._target.append(target)
         if self._hashes is not None and hashes is not None:
@@ -108,14 +108,14 @@ class BlockWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with ExitStack() as closing:  # all of them, also if one fails on a full disk
+        with ExitStack() as closing:  # close all of them, even if one fails on a full disk
             closing.callback(self._source.close)
             closing.callback(self._target.close)
             if self._hashes is not None:
                 closing.callback(self._hashes.close)
 
     def record(self, *, read_pairs: int = 0, weight: float = 1.0, tag: str = "") -> Block:
-        """Return what has been written."""
+        """Return the description of the block."""
         return Block(
             name=self._name,
             pairs=self._source.sentences,
@@ -166,7 +166,7 @@ class _SideWriter:
 def write_texts(
     directory: Path, split: str, source: Sequence[str], target: Sequence[str]
 ) -> None:
-    """Write the original lines of a held-out set; they hold no line feed."""
+    """Write the original lines of a held-out set; they contain no line feed."""
     sides: tuple[tuple[Side, Sequence[str]], ...] = (("source", source), ("target", target))
     for side, lines in sides:
         text = "".join(f"{line}\n" for line in lines)
@@ -174,7 +174,7 @@ def write_texts(
 
 
 def seal(directory: Path, manifest: CorpusManifest) -> None:
-    """Complete `manifest` with every file in `directory` and write it: now it is a corpus."""
+    """Add every file in `directory` to `manifest` and write it, which completes the corpus."""
     files = {
         path.name: written(path)
         for path in sorted(directory.iterdir())
@@ -191,7 +191,7 @@ def write_corpus(
     *,
     languages: tuple[str, str] = ("en", "de"),
 ) -> None:
-    """Write pairs of text that are in memory as a corpus, as they are, without cleaning.
+    """Write pairs of text in memory as a corpus, without cleaning.
 
     `splits` has "train" and may have "valid" and "test".
     """

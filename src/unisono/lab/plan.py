@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unisono.errors import ConfigError
-from unisono.units import BITS, amount
+from unisono.units import BIT_UNITS, amount
 
 MOST_NODES = 64
 NETWORK = "10.88.0"
@@ -80,7 +80,7 @@ class Shape:
 
 def shape_of(rate: str, burst: str = "", delay: str = "", *, where: str = "--link") -> Shape:
     """Parse the limits that a user writes as "100mbit", "64kb" and "5ms"."""
-    bits = amount(rate, BITS, where, '"100mbit" or "1.5gbit"') if rate else 0.0
+    bits = amount(rate, BIT_UNITS, where, '"100mbit" or "1.5gbit"') if rate else 0.0
     usual = usual_burst(bits / 8)
     burst_bytes = (
         int(amount(burst, BURST_UNITS, "--burst", '"64kb" or "1mb"')) if burst else usual

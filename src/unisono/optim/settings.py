@@ -11,11 +11,13 @@ Decay = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 Small = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class Chosen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="name"):
+class OptimizerSettings(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="name"
+):
     """Settings of an optimizer, chosen in TOML by `name`. The rate comes from the schedule."""
 
 
-class Adam(Chosen, frozen=True, tag="adam"):
+class Adam(OptimizerSettings, frozen=True, tag="adam"):
     """Adam, with the defaults of Transformer-base."""
 
     beta1: Decay = 0.9
@@ -24,7 +26,7 @@ class Adam(Chosen, frozen=True, tag="adam"):
     weight_decay: Small = 0.0
 
 
-class AdamW(Chosen, frozen=True, tag="adamw"):
+class AdamW(OptimizerSettings, frozen=True, tag="adamw"):
     """Adam with decoupled weight decay (not applied to norms and biases)."""
 
     beta1: Decay = 0.9
@@ -33,14 +35,14 @@ class AdamW(Chosen, frozen=True, tag="adamw"):
     weight_decay: Small = 0.01
 
 
-class Sgd(Chosen, frozen=True, tag="sgd"):
+class Sgd(OptimizerSettings, frozen=True, tag="sgd"):
     """Plain gradient descent, with momentum if it is set."""
 
     momentum: Decay = 0.0
     weight_decay: Small = 0.0
 
 
-class Adafactor(Chosen, frozen=True, tag="adafactor"):
+class Adafactor(OptimizerSettings, frozen=True, tag="adafactor"):
     """Adam without momentum, with row and column sums instead of every squared gradient.
 
     The schedule's rate is relative to the size of each weight, and at most 1/sqrt(step).

@@ -1,14 +1,9 @@
-"""The few best of many numbers.
-
-Shapes: R rows, V columns, C candidates, those columns of a row that may be among the best.
-
-Several models that translate as one: what word comes next is the mean of their opinions.
+"""Ensembles: several models decode together, and their mean probabilities choose the next id.
 
 Shapes: B sentences, R target rows, S source positions, D model width, V vocabulary, N best
-words of a row.
+ids of a row, C candidates: the columns of a row that may be among the best.
 
-The models read the same words. They may differ in everything but the vocabularies; a single
-model is an ensemble of one.
+The models may differ in everything but the vocabularies. A single model is an ensemble of one.
 """
 
 import math
@@ -32,8 +27,8 @@ def best_per_row(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the `count` best of each row of `values` (R, V), best first, and their columns.
 
     torch's own `topk` takes several times as long on a CPU, because it looks at every number
-    one by one. Maxima of groups of columns are cheap, and the `count` best numbers stand in
-    the `count` groups with the highest maxima.
+    one by one. Maxima of groups of columns are cheap, and the `count` best numbers are in the
+    `count` groups with the highest maxima.
     """
     columns = values.size(1)
     groups = columns // GROUP
@@ -49,41 +44,41 @@ def best_per_row(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return best, candidates.gather(1, where)
 
 
-# Logits are by far the largest tensors of a search. They are made so many at a time, and
-# always in the same place: new memory costs more than what is done in it.
+# Logits are by far the largest tensors of a search. So many are computed at a time, always in
+# the same buffer: allocating costs more than the computation.
 LOGITS_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class NextWords:
-    """The words that can best come next in each row, and the end."""
+class NextIds:
+    """The best next ids of each row, and the end."""
 
-    words: Tensor  # (R, N), best first; never padding, begin or end
+    ids: Tensor  # (R, N), best first; never padding, begin or end
     logs: Tensor  # (R, N), their log-probabilities
     end: Tensor  # (R,), the log-probability of the end
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """Target rows that the models have read up to the same place."""
+class DecoderStates:
+    """The caches of all models for the same target rows."""
 
     models: Sequence[TransformerModel]
     caches: tuple[DecoderCache, ...]
-    places: Tensor  # (models, some rows, V), where logits are made
+    buffer: Tensor  # (models, some rows, V), for logits
 
-    def read(self, words: Tensor, count: int) -> tuple[NextWords, Self]:
-        """Read the next word of each row (R,); return the `count` best to come after it."""
+    def step(self, ids: Tensor, count: int) -> tuple[NextIds, Self]:
+        """Decode the next id of each row (R,); return the `count` best ids to follow it."""
         both = [
-            model.read(words[:, None], cache)
+            model.read(ids[:, None], cache)
             for model, cache in zip(self.models, self.caches, strict=True)
         ]
         outputs = [model.output for model in self.models]
-        rows = self.places.size(1)
+        rows = self.buffer.size(1)
         parts = [
-            _best(_mean_logs(outputs, states, self.places), count)
+            _best(_mean_logs(outputs, states, self.buffer), count)
             for states in zip(*(states[:, 0].split(rows) for states, _ in both), strict=True)
         ]
-        best = NextWords(*(torch.cat(part) for part in zip(*parts, strict=True)))
+        best = NextIds(*(torch.cat(part) for part in zip(*parts, strict=True)))
         return best, replace(self, caches=tuple(cache for _, cache in both))
 
     def select(self, rows: Tensor, sentences: Tensor | None) -> Self:
@@ -91,27 +86,27 @@ class Reading:
         return replace(self, caches=tuple(c.select(rows, sentences) for c in self.caches))
 
 
-def start_reading(models: Sequence[TransformerModel], source: Tensor) -> Reading:
-    """Return targets without a word, one for each row of `source` (B, S)."""
+def start_decoding(models: Sequence[TransformerModel], source: Tensor) -> DecoderStates:
+    """Return the states of empty targets, one for each row of `source` (B, S)."""
     caches = tuple(model.start(model.encode(source)) for model in models)
     vocabulary = models[0].vocabulary
     rows = max(1, LOGITS_AT_ONCE // vocabulary)
     matrix = models[0].output.matrix
-    return Reading(models, caches, matrix.new_empty(len(models), rows, vocabulary))
+    return DecoderStates(models, caches, matrix.new_empty(len(models), rows, vocabulary))
 
 
-def _mean_logs(outputs: list[Output], states: tuple[Tensor, ...], places: Tensor) -> Tensor:
+def _mean_logs(outputs: list[Output], states: tuple[Tensor, ...], buffer: Tensor) -> Tensor:
     """Return the logarithms (R, V) of the mean of the models' probabilities."""
     rows = states[0].size(0)
-    logs = places[:, :rows]
-    for output, state, place in zip(outputs, states, logs, strict=True):
-        multiply(state, output.matrix[: output.vocabulary].t(), out=place)
-        torch.log_softmax(place, 1, out=place)
+    logs = buffer[:, :rows]
+    for output, state, out in zip(outputs, states, logs, strict=True):
+        multiply(state, output.matrix[: output.vocabulary].t(), out=out)
+        torch.log_softmax(out, 1, out=out)
     return logs[0] if len(outputs) == 1 else logs.logsumexp(0) - math.log(len(outputs))
 
 
 def _best(logs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     end = logs[:, END_ID].clone()
     logs[:, [PADDING_ID, BEGIN_ID, END_ID]] = -torch.inf
-    best, words = best_per_row(logs, min(count, logs.size(1) - 3))
-    return words, best, end
+    best, ids = best_per_row(logs, min(count, logs.size(1) - 3))
+    return ids, best, end

@@ -1,4 +1,4 @@
-"""How to search for a translation, as a user writes it. No torch here."""
+"""The settings of the beam search. No torch here."""
 
 from typing import Annotated
 

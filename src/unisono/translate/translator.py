@@ -1,4 +1,4 @@
-"""From lines of text to lines of text.
+"""Translate lines of text: normalise, encode, search, decode.
 
 Shapes: B sentences, S source positions.
 """
@@ -11,22 +11,22 @@ import torch
 from torch import Tensor
 
 from unisono.models.transformer import TransformerModel
-from unisono.process_pool import AtOnce, Pool, working
+from unisono.process_pool import InProcess, ProcessPool, worker_pool
 from unisono.text.normalise import Normalisation, cut_all
 from unisono.text.tokenizer import END_ID, PADDING_ID, Tokenizers
 from unisono.translate.beam import search
 from unisono.translate.settings import Decoding
 
-# Fewer are done before another process has begun.
+# With fewer lines one process is done before another has started.
 LINES_PER_WORKER = 50
 
 Ids = list[int]
-Workforce = AtOnce[list[Ids], list[Ids]] | Pool[list[Ids], list[Ids]]
+Workers = InProcess[list[Ids], list[Ids]] | ProcessPool[list[Ids], list[Ids]]
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated line. More than one part: it was too long for the model, and was cut."""
+    """A translated line; in several parts if it was too long for the model."""
 
     text: str
     parts: int
@@ -34,12 +34,12 @@ class Translation:
 
 @dataclass(frozen=True, eq=False)
 class Translator:
-    """A model or several that translate as one, their tokenizers and a way to search.
+    """A model or an ensemble, its tokenizers, and the settings of the search.
 
-    Nothing is ever left out. A line of more than `max_pieces` pieces is cut into chunks of
+    Nothing is ever left out. A line of more than `max_pieces` pieces is split into chunks of
     about the same length; each is translated by itself, and the results are joined. Choose
-    `max_pieces` no larger than the lengths the models were trained on. The tags that a line
-    begins with count for each of its chunks.
+    `max_pieces` no larger than the lengths the models were trained on. The tags at the start
+    of a line apply to each of its chunks.
 
     At most `tokens_per_batch` source positions, padding included, are translated at once.
     """
@@ -52,53 +52,53 @@ class Translator:
     tokens_per_batch: int = 2000
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """Return the translation of each line, in order; of an empty line, an empty line.
+        """Return the translation of each line, in order; an empty line gives an empty line.
 
-        A line is translated the same in any company, up to the last bits of its scores.
+        The other lines do not matter to a line, up to the last bits of its scores.
         """
         return [translation.text for translation in self.translations(lines)]
 
     def translations(self, lines: Sequence[str]) -> list[Translation]:
-        """Return what `translate` does, and in how many parts each line was translated."""
-        return self._translated(lines, AtOnce(self._search))
+        """Like `translate`, but also return the number of parts of each line."""
+        return self._translated(lines, InProcess(self._search))
 
     def translate_stream(
         self, lines: Iterable[str], batch_lines: int = 1000, workers: int = 1
     ) -> Iterator[Translation]:
         """Yield the translation of each line, in order, reading `batch_lines` ahead.
 
-        More lines at once are faster, because lines of about the same length are translated
-        together; fewer come out sooner. If there are enough lines, `workers` processes with
-        one thread each translate them, copies of this one that share the memory of the
-        models; so do not compute anything before. A single worker is this process.
+        Larger batches are faster, because lines of about the same length are translated
+        together; smaller ones return sooner. If there are enough lines, `workers` forked
+        processes with one thread each translate them and share the memory of the models; so
+        do not compute anything before. A single worker is this process.
         """
         remaining = iter(lines)
         batch = list(islice(remaining, batch_lines))
         workers = min(workers, len(batch) // LINES_PER_WORKER)
         alone = workers < 2
         task = self._search if alone else self._search_on_one_thread
-        with working(task, 0 if alone else workers, "fork") as by:
+        with worker_pool(task, 0 if alone else workers, "fork") as by:
             while batch:
                 yield from self._translated(batch, by)
                 batch = list(islice(remaining, batch_lines))
 
-    def _translated(self, lines: Sequence[str], by: Workforce) -> list[Translation]:
-        # A line that came by another way than a file may hold line feeds.
+    def _translated(self, lines: Sequence[str], by: Workers) -> list[Translation]:
+        # A line that does not come from a file may contain line feeds.
         clean = self.normalisation([line.replace("\n", " ") for line in lines])
         tags, rest = cut_all(clean, self.tokenizers.source.tags)
         pieces = self.tokenizers.source.encode(rest)
-        chunks = [self._cut(*line) for line in zip(tags, pieces, strict=True)]
+        chunks = [self._chunks(*line) for line in zip(tags, pieces, strict=True)]
         flat = [chunk for line in chunks for chunk in line]
         texts = iter(self.tokenizers.target.decode(self._translate_ids(flat, by)))
         return [Translation(" ".join(islice(texts, len(c))), len(c)) for c in chunks]
 
-    def _cut(self, tags: Ids, ids: Ids) -> list[Ids]:
-        """Return `ids` in as few chunks as needed, each behind all `tags`; no ids, no chunk."""
+    def _chunks(self, tags: Ids, ids: Ids) -> list[Ids]:
+        """Split `ids` into as few chunks as possible, each after all `tags`; [] for no ids."""
         count = -(-len(ids) // max(1, self.max_pieces - len(tags)))
         bounds = [len(ids) * index // count for index in range(count)] + [len(ids)]
         return [tags + ids[start:end] for start, end in pairwise(bounds)]
 
-    def _translate_ids(self, sources: list[Ids], by: Workforce) -> list[Ids]:
+    def _translate_ids(self, sources: list[Ids], by: Workers) -> list[Ids]:
         found: list[Ids] = [[] for _ in sources]
         batches = list(self._batches([len(ids) + 1 for ids in sources], by.count))
         results = by.results([sources[place] for place in places] for places in batches)
@@ -117,10 +117,10 @@ class Translator:
         return self._search(sources)
 
     def _batches(self, lengths: list[int], workers: int = 1) -> Iterator[list[int]]:
-        """Yield places of sentences of about the same length, the longest first.
+        """Yield the indices of sentences of about the same length, the longest first.
 
-        If memory does not suffice, the first batch shows it. For several workers the batches
-        become smaller towards the end, so that all are done at about the same time.
+        If memory is too small, the first batch fails. For several workers the batches become
+        smaller towards the end, so that all finish at about the same time.
         """
         order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
         left = sum(lengths)

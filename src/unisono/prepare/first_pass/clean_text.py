@@ -28,7 +28,7 @@ from unisono.prepare.first_pass.filters import (
 )
 from unisono.prepare.first_pass.read_files import Chunk, PairReader
 from unisono.prepare.job import PrepareJob, PrepareProgress, RawPair
-from unisono.process_pool import working
+from unisono.process_pool import worker_pool
 from unisono.text.normalise import Normalisation
 
 Hashes = NDArray[np.uint64]
@@ -107,7 +107,7 @@ def clean_training_text(
     """
     total, done = sum(raw.bytes for raw in inputs), 0
     texts = []
-    with working(ChunkCleaner(job, held_out, directory), job.workers) as workers:
+    with worker_pool(ChunkCleaner(job, held_out, directory), job.workers) as workers:
         for raw in inputs:
             reader = PairReader(raw)
             cleaned: list[CleanedChunk] = []

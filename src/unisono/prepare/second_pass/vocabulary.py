@@ -19,7 +19,7 @@ from unisono.errors import DataError
 from unisono.prepare.first_pass.clean_text import CleanChunk, CleanText, HeldOutSet
 from unisono.prepare.job import PrepareJob, PrepareProgress
 from unisono.prepare.second_pass.encode import UNKNOWN_SHOWN, LineEncoder
-from unisono.process_pool import working
+from unisono.process_pool import worker_pool
 from unisono.text.load import load_tokenizer
 from unisono.text.sentence_pieces import SentencePieces, learn_pieces
 from unisono.text.tokenizer import UNKNOWN_ID, Tokenizers
@@ -156,7 +156,7 @@ def learn_vocabulary(
         yield PrepareProgress("reading a sample", seen, pairs)
     sample, models = writer.sample(), []
     # In a process of its own, so that its memory is freed when it ends.
-    with working(VocabularyLearner(settings), min(job.workers, 1)) as worker:
+    with worker_pool(VocabularyLearner(settings), min(job.workers, 1)) as worker:
         for path, tags in zip(sample.paths, (job.tags, ()), strict=False):
             yield PrepareProgress("learning pieces", 0, 0)
             future = worker.begin((path, tags))

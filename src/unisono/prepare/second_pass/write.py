@@ -16,7 +16,7 @@ from unisono.prepare.second_pass.encode import (
     TokenizerFiles,
     text_bytes,
 )
-from unisono.process_pool import working
+from unisono.process_pool import worker_pool
 from unisono.text.normalise import encode_source
 from unisono.text.tokenizer import Tokenizers
 
@@ -51,7 +51,7 @@ class SplitWriter:
         """Encode the training text in parallel; write one block for each source."""
         total, done = sum(text.pairs for text in texts), 0
         blocks = self.blocks.setdefault("train", [])
-        with working(ChunkEncoder(job.settings, files), job.workers) as workers:
+        with worker_pool(ChunkEncoder(job.settings, files), job.workers) as workers:
             for text in texts:
                 yield PrepareProgress("encoding", done, total)
                 with self._new_block(text.raw.block, hashed=True) as block:
