@@ -1,8 +1,9 @@
-"""The reference is generated from the code: a stale page is an error."""
+"""The documentation: links, index and names are right, and generated pages are up to date."""
 
 import re
 from pathlib import Path
 
+from test_architecture import FORMATS, FOUNDATION, MAY_IMPORT, PARTS
 from unisono.cli import VERBS
 from unisono.cli.reference import reference
 
@@ -82,6 +83,18 @@ def test_the_import_table_of_the_architecture_names_every_package():
     for package in SOURCE.iterdir():
         if (package / "__init__.py").is_file():
             assert f"`{package.name}`" in text, package.name
+
+
+def test_the_import_table_of_the_architecture_is_the_one_that_is_checked():
+    text = (DOCS / "architecture.md").read_text("utf-8")
+    rows = text.partition("| package | may import")[2].partition("\n\n")[0].splitlines()[2:]
+    for row in rows:
+        packages, imports = (set(re.findall(r"`(\w+)`", cell)) for cell in row.split("|")[1:3])
+        imports |= FORMATS if "all formats" in row else set()
+        imports |= PARTS if "all parts" in row else set()
+        for package in packages:
+            allowed = MAY_IMPORT[package] - FOUNDATION
+            assert imports == allowed or "everything" in row, package
 
 
 def test_the_glossary_is_short():
