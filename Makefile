@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test quick check format docs clean
+.PHONY: help setup demo test quick check format docs pictures clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ format: setup ## format the code
 
 docs: setup ## write the generated reference pages
 	$(BIN)/python -m unisono.cli.reference > docs/reference/commands.md
+
+pictures: setup ## make the pictures of docs/images again; needs Chromium and some minutes
+	$(BIN)/python docs/images/make_pictures.py
 
 clean: ## remove the environment and caches; runs and corpora stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -60,3 +60,12 @@ def two_by_two():
     group = Ranks(4, workers=2)
     yield group
     group.close()
+
+
+@pytest.fixture
+def one_core():
+    """Train on one core: on a busy machine, two threads wait for each other."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    yield
+    os.sched_setaffinity(0, cores)

@@ -1,6 +1,7 @@
 """The Python API: quick to import, the same in every order, and no other errors."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -8,10 +9,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 import unisono
 from support.tiny import tiny_corpus, tiny_settings
 from unisono.api import settings_from
+from unisono.cli.simulate import simulate
 from unisono.config.load import to_toml
 from unisono.records.events import Ended, Started, StepTaken, Validated
 from unisono.report.notebook import notebook_html
@@ -225,3 +228,18 @@ def test_a_score_has_its_interval():
     bleu = unisono.score(text, text)
     assert bleu.low <= bleu.score <= bleu.high
     assert bleu.score == pytest.approx(100)
+
+
+def test_a_simulation_says_what_the_command_says():
+    asked = {"nodes": "1,2,8", "gpu": "A100", "link": "10gbit", "price": "2"}
+    words = [word for name, value in asked.items() for word in (f"--{name}", value)]
+    printed = CliRunner().invoke(simulate, [*words, "--json"])
+    told = json.loads(printed.output)["nodes"]
+    found = unisono.simulate(machines=[1, 2, 8], gpu="A100", link="10gbit", price=2).found
+    for some, plain in zip(found.by_machines, told, strict=True):
+        assert some.machines == plain["nodes"]
+        assert some.best.exchange.name == plain["advised"]
+        assert [way.hours for way in some.ways] == [way["hours"] for way in plain["ways"]]
+    for wrong in ({"model": "bas"}, {"machines": [0]}, {"link": "fast"}, {"gpu": "Z1"}):
+        with pytest.raises(unisono.ConfigError):
+            unisono.simulate(**wrong)

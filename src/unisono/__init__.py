@@ -52,6 +52,7 @@ class _Unisono(ModuleType):
     open_run = _Lazy("unisono.api")
     load = _Lazy("unisono.api_torch")
     score = _Lazy("unisono.api")
+    simulate = _Lazy("unisono.api")
     Run = _Lazy("unisono.api")
     Curves = _Lazy("unisono.api")
     UnisonoError = _Lazy("unisono.errors")

@@ -6,6 +6,7 @@ from unisono.api import get_corpus as get_corpus
 from unisono.api import open_run as open_run
 from unisono.api import prepare as prepare
 from unisono.api import score as score
+from unisono.api import simulate as simulate
 from unisono.api_torch import load as load
 from unisono.api_torch import train as train
 from unisono.errors import ConfigError as ConfigError

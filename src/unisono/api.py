@@ -12,13 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from unisono.check.simulate import SimulatedJob, Simulation, simulate_run
 from unisono.config.load import read_toml, resolve
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
+from unisono.cost_model.devices import device_called
+from unisono.cost_model.exchange import nominal_link
 from unisono.datasets import get as datasets_get
 from unisono.datasets.builtin.write import write_builtin
 from unisono.datasets.catalogue import BUILTIN, find_entry
@@ -26,13 +29,16 @@ from unisono.datasets.corpus_directory import DATA_TOML
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.evidence.curve import bleu_curve, loss_curve
 from unisono.diagnose.report import Answer, Finding, Report
+from unisono.errors import ConfigError, suggest
 from unisono.jsonl import read_lines
+from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.prepare.build import prepare_corpus
 from unisono.records.events import AnyEvent, from_lines
 from unisono.records.layout import RunDirectory
 from unisono.records.view import RunView, read_run
 from unisono.report.notebook import notebook_html
 from unisono.score import Bleu, score_bleu
+from unisono.units import BITS, amount
 
 PathLike = str | os.PathLike[str]
 ConfigLike = PathLike | Mapping[str, Any]
@@ -40,16 +46,22 @@ Points = tuple[tuple[int, float], ...]
 
 
 def get_corpus(
-    name: str, directory: PathLike | None = None, *, pairs: int = 200_000, seed: int = 1
+    name: str,
+    directory: PathLike | None = None,
+    *,
+    pairs: int = 200_000,
+    held_out: int = 1000,
+    seed: int = 1,
 ) -> dict[str, Any]:
     """Bring the text of a corpus to `directory`, by default data/NAME; return its `[data]`.
 
-    `name` is "builtin" or any other that `unisono corpora get` knows. `pairs` and `seed` are
-    for the built-in corpus alone. What is there already is verified, not downloaded again.
+    `name` is "builtin" or any other that `unisono corpora get` knows. What is there already is
+    verified, not downloaded again. Of the built-in corpus alone you may choose how many `pairs`
+    there are to train on, how many are `held_out` for validation and for test, and the `seed`.
     """
     if name == BUILTIN:
         place = Path(directory or Path("data") / name)
-        write_builtin(place, seed=seed, train=pairs)
+        write_builtin(place, seed=seed, train=pairs, valid=held_out, test=held_out)
     else:
         entry = find_entry(name)
         place = Path(directory or Path("data") / entry.name)
@@ -73,6 +85,51 @@ def prepare(config: ConfigLike, /, *, workers: int = 1, **changes: Any) -> Corpu
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> Bleu:
     """Compute cased, detokenised sacreBLEU of translations, with its 95 % interval."""
     return score_bleu(hypotheses, references)
+
+
+def simulate(
+    model: str = "base",
+    *,
+    machines: Sequence[int] = (1, 2, 4),
+    gpus_per_machine: int = 1,
+    gpu: str = "V100",
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32",
+    link: str = "1gbit",
+    latency: str = "100us",
+    vocabulary: int = 32_000,
+    tokens_per_update: int = 32_768,
+    pieces_per_sentence: float = 28.0,
+    steps: int = 100_000,
+    validate_every: int = 4000,
+    save_every: int = 2000,
+    price: float = 0.0,
+) -> Simulation:
+    """Forecast a run on machines you do not have: seconds, waiting, hours and money.
+
+    `model` is a preset, `link` and `latency` describe the network between machines, `price` is
+    that of one machine for one hour. Nothing is measured: rates are those of data sheets.
+    """
+    if model not in PRESETS:
+        raise ConfigError(
+            f"no preset is called {model}", where="model", fix=suggest(model, PRESETS)
+        )
+    numbers = (*machines, gpus_per_machine, vocabulary, tokens_per_update, steps)
+    if min(*numbers, pieces_per_sentence) <= 0 or min(validate_every, save_every, price) < 0:
+        raise ConfigError("sizes must be above 0; intervals and the price must not be negative")
+    job = SimulatedJob(
+        model=TransformerSettings(**PRESETS[model]),
+        vocabulary=vocabulary,
+        tokens_per_update=tokens_per_update,
+        length=pieces_per_sentence,
+        flops_per_second=device_called(gpu).rate(precision),
+        updates=steps,
+        price=price,
+        evaluation_every=validate_every,
+        checkpoint_every=save_every,
+    )
+    bits = amount(link, BITS, "link", '"100mbit" or "10gbit"')
+    seconds = amount(latency, {"us": 1e-6, "ms": 1e-3}, "latency", '"100us"')
+    return simulate_run(job, machines, gpus_per_machine, nominal_link(bits, seconds))
 
 
 def open_run(path: PathLike) -> "Run":
