@@ -38,7 +38,7 @@ from unisono.records.layout import RunDirectory
 from unisono.records.view import RunView, read_run
 from unisono.report.notebook import notebook_html
 from unisono.score import Bleu, score_bleu
-from unisono.units import BITS, amount
+from unisono.units import BIT_UNITS, amount
 
 PathLike = str | os.PathLike[str]
 ConfigLike = PathLike | Mapping[str, Any]
@@ -127,7 +127,7 @@ def simulate(
         evaluation_every=validate_every,
         checkpoint_every=save_every,
     )
-    bits = amount(link, BITS, "link", '"100mbit" or "10gbit"')
+    bits = amount(link, BIT_UNITS, "link", '"100mbit" or "10gbit"')
     seconds = amount(latency, {"us": 1e-6, "ms": 1e-3}, "latency", '"100us"')
     return simulate_run(job, machines, gpus_per_machine, nominal_link(bits, seconds))
 
