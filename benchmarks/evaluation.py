@@ -37,7 +37,7 @@ def main() -> None:
         corpus = open_corpus(home / "corpus")
         session, model = build_session(settings, corpus, Solo(), Signals(), AllReduce())
         model.eval()
-        valid, sample = session.examiner.valid, session.examiner.training
+        valid, sample = session.evaluator.valid, session.evaluator.training
         losses = sentence_losses(model, valid, Solo())
         references = valid.split.target_text()
         tell(f"losses of {len(valid)} sentences", lambda: sentence_losses(model, valid, Solo()))

@@ -41,7 +41,7 @@ def train(config: ConfigLike, /, **changes: Any) -> Generator[AnyEvent, None, No
 
 def _events(settings: Settings) -> Generator[AnyEvent, None, None]:
     with closing(LiveDiagnosis(Path(settings.run))) as diagnosis:
-        for event in run_training(settings, settle=settle_strategy):
+        for event in run_training(settings, choose_strategy=settle_strategy):
             yield event
             yield from diagnosis.saw(event)
         yield from diagnosis.finish()

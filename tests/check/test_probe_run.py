@@ -167,7 +167,7 @@ def too_little_memory_on_one(comm, home):
 def test_what_does_not_fit_into_one_memory_is_told_by_all(ranks, corpus_home):
     leading, (name, text, code) = ranks.run(too_little_memory_on_one, str(corpus_home))
     assert (name, code) == ("ConfigError", 2)
-    assert "it does not fit into the memory of cpu" in text
+    assert "do not fit into the memory of cpu" in text
     assert "lower `batching.tokens_per_micro_batch`" in text
     assert "process 1 failed: it does not fit" in leading[1]
     assert leading[2] == 2

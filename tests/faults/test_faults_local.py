@@ -22,7 +22,7 @@ HANGS = """
 import threading
 from unisono.train import loop
 
-count, original = [0], loop._next_work
+count, original = [0], loop._next_update
 
 def next_work(works, session):
     count[0] += 1
@@ -32,7 +32,7 @@ def next_work(works, session):
         lock.acquire()
     return original(works, session)
 
-loop._next_work = next_work
+loop._next_update = next_work
 from unisono.cli import main
 main()
 """

@@ -14,7 +14,7 @@ from unisono.monitor.counters import CgroupLimits, ControlGroup, Processes
 from unisono.monitor.gpus import Gpus
 from unisono.monitor.sampler import DAY, HOUR, Sampler, next_look, pause
 from unisono.records.monitor_events import Gpu, Sampled, from_lines, to_line
-from unisono.train.sampling import gpu_name
+from unisono.train.supervision import gpu_name
 
 
 def send_to_myself(count):

@@ -18,8 +18,7 @@ from unisono.errors import RunError
 from unisono.records.events import Ended, RolledBack, Saved, StepTaken
 from unisono.records.view import read_run
 from unisono.train.averages import Averages
-from unisono.train.checkpoints.checkpoint_sync import CheckpointSync
-from unisono.train.checkpoints.rollback import roll_back
+from unisono.train.checkpoints.checkpoint_sync import CheckpointSync, roll_back
 from unisono.train.divergence_guard import Guard
 from unisono.train.job import run_with
 from unisono.train.progress import Progress, after_validation

@@ -123,7 +123,7 @@ def test_a_sample_is_spread_evenly_and_holds_no_pair_twice(pairs, wanted):
 
 def trained_model(settings, corpus):
     session, model = build_session(settings, corpus, Solo(), Signals(), AllReduce())
-    session.keeper.restore()
+    session.checkpoint_sync.restore()
     return model.eval()
 
 
@@ -188,7 +188,7 @@ def test_a_model_that_says_nothing_is_known_to(corpus_home, tmp_path):
         for name, matrix in model.named_parameters():
             if name.startswith("embeddings."):
                 matrix[END_ID] = 10.0
-    tested = session.examiner.score_test(1)
+    tested = session.evaluator.score_test(1)
     assert (tested.empty, tested.sentences) == (20, 20)
 
 
@@ -207,8 +207,8 @@ def test_repetitions_are_counted_over_all_translations(corpus_home, tmp_path):
             if name.startswith("embeddings."):
                 matrix[word] = 10.0
     (home / "run").mkdir()
-    scores = session.examiner.validate(1)
-    told = session.examiner.event(scores, 1, best=False)
+    scores = session.evaluator.validate(1)
+    told = session.evaluator.event(scores, 1, best=False)
     references = corpus.split("valid").target_text()
     others = [text for text in references if not repeats_itself(text)]
     assert (told.repeating, told.sentences, len(told.samples)) == (len(others), 20, 1)

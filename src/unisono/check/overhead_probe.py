@@ -11,7 +11,7 @@ from unisono.comm.protocol import Comm
 from unisono.models.transformer import TransformerModel
 from unisono.records.events import Saved
 from unisono.train.loop import Session
-from unisono.train.oom import all_fit
+from unisono.train.process_setup import all_fit
 from unisono.train.progress import Progress
 
 # After the measuring, for an evaluation, a checkpoint and the data: with 35 s, a minute.
@@ -61,7 +61,7 @@ def measure_overhead(
         unmeasured.append("evaluations")
     saved = None
     if deadline.allows():
-        saved = session.keeper.save(Progress())
+        saved = session.checkpoint_sync.save(Progress())
     else:
         unmeasured.append("checkpoints")
     if deadline.allows(one_batch):

@@ -39,12 +39,16 @@ from unisono.cost_model.strategies import AUTO
 from unisono.models.transformer import TransformerModel
 from unisono.train.build import build_session
 from unisono.train.loop import Session
-from unisono.train.oom import all_fit, fitting
 from unisono.train.precision import set_tf32
 from unisono.train.preconditions import check_possible, same_everywhere, updates_of
-from unisono.train.process_setup import Signals, keep_freed_memory
+from unisono.train.process_setup import (
+    Signals,
+    all_fit,
+    explain_oom,
+    keep_freed_memory,
+)
 from unisono.train.run_lock import check_made_as_told
-from unisono.train.supervision import joined
+from unisono.train.supervision import process_group
 
 SECONDS = 35.0
 PATIENCE_SECONDS = 60.0
@@ -65,7 +69,7 @@ def run_probe(
     settings: Settings, seconds: float = SECONDS, tell: Notify = no_notice
 ) -> tuple[ProbeResults, World]:
     """Rehearse alone, or with the processes started with this one; return its place, too."""
-    with joined(settings, PATIENCE_SECONDS, tell) as comm:
+    with process_group(settings, PATIENCE_SECONDS, tell) as comm:
         began = time.perf_counter()
         corpus = all_or_none(
             comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
@@ -96,7 +100,10 @@ def probe(
     began = began or time.perf_counter()
     deadline = Deadline(comm, began + seconds)
     keep_freed_memory()
-    with _scratch(settings, comm) as directory, fitting(settings, comm.world.device):
+    with (
+        _scratch(settings, comm) as directory,
+        explain_oom(settings, comm.world.device),
+    ):
         aside = msgspec.structs.replace(settings, run=directory)
         strategy: Strategy = Ddp() if comm.world.size == 1 else NoExchange()
         session, model = build_session(aside, corpus, comm, Signals(), strategy)

@@ -160,7 +160,7 @@ class ProbeUpdates:
     @property
     def translates(self) -> bool:
         """Return whether a validation translates anything."""
-        return self._session.examiner.bleu or self._session.examiner.samples > 0
+        return self._session.evaluator.bleu or self._session.evaluator.samples > 0
 
     def translation_seconds(self, model: TransformerModel) -> float:
         """Return the time for what a validation translates, from the first words of a batch.
@@ -168,7 +168,7 @@ class ProbeUpdates:
         A model that has not learnt anything does not end a sentence: what is measured is the
         time of a word, and as many are counted as the reference has.
         """
-        examiner, size = self._session.examiner, self._session.parts.comm.world.size
+        examiner, size = self._session.evaluator, self._session.parts.comm.world.size
         valid, wanted = examiner.valid, None if examiner.bleu else examiner.samples
         if not self.translates:
             return 0.0
@@ -190,7 +190,7 @@ class ProbeUpdates:
 
     def evaluation_seconds(self, model: TransformerModel) -> tuple[float, float]:
         """Return the time for the losses of a validation, and for one batch of it."""
-        examiner, comm = self._session.examiner, self._session.parts.comm
+        examiner, comm = self._session.evaluator, self._session.parts.comm
         valid, batches = examiner.valid, examiner.valid.batches()
         batch = collate(valid.split, batches[len(batches) // 2])
         here = batch.to(self._device)

@@ -30,14 +30,14 @@ def train(config: Path, overrides: tuple[str, ...]) -> None:
     from unisono.train.job import run_training
 
     reason = ""
-    with Screen(settings) as screen, closing(LiveDiagnosis(Path(settings.run))) as onlooker:
+    with Screen(settings) as screen, closing(LiveDiagnosis(Path(settings.run))) as diagnosis:
         for event in run_training(settings, screen.tell, settle_strategy):
             screen.show(event)
-            for found in onlooker.saw(event):
+            for found in diagnosis.saw(event):
                 screen.show(found)
             if isinstance(event, Ended):
                 reason = event.reason
-        for found in onlooker.finish():
+        for found in diagnosis.finish():
             screen.show(found)
     if reason == "signal":
         sys.exit(PREEMPTED)

@@ -30,9 +30,8 @@ from unisono.train.checksums import begin_alike
 from unisono.train.compiling import Compiling
 from unisono.train.evaluation import EvaluationSplit, Evaluator, spread_evenly
 from unisono.train.loop import Session
-from unisono.train.oom import all_fit
 from unisono.train.precision import Precision
-from unisono.train.process_setup import Signals, set_randomness
+from unisono.train.process_setup import Signals, all_fit, set_randomness
 from unisono.train.step import Parts
 from unisono.translate.settings import Decoding
 

@@ -1,8 +1,13 @@
-"""The one place that builds the parts of a run and sets them going."""
+"""A training run from its settings to its bundle: the recipe.
+
+Events come from `train` in the loop, `_events` adds those of start and end, and
+`run_training` records each one before its caller sees it.
+"""
 
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +27,7 @@ from unisono.cost_model.strategies import AUTO, STRATEGIES
 from unisono.errors import ConfigError
 from unisono.models.transformer import TransformerModel
 from unisono.records.environment import describe_environment
-from unisono.records.events import AnyEvent, Chose, Ended, Started, StepTaken, Tested, Warned
+from unisono.records.events import AnyEvent, Chose, Ended, Started, Tested, Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.recorder import Recorder
 from unisono.train.build import build_session, device_of, mixture, strategy_for
@@ -33,19 +38,19 @@ from unisono.train.preconditions import check_possible, same_everywhere, uneven_
 from unisono.train.process_setup import Signals, keep_freed_memory
 from unisono.train.progress import Progress
 from unisono.train.run_lock import RunLock, lock_run
-from unisono.train.sampling import sampling
 from unisono.train.step import warm_up
-from unisono.train.supervision import Section, Supervision, joined, unsupervised
-from unisono.units import seconds_of
+from unisono.train.supervision import Supervision, Unsupervised, sampling, supervised_group
 
-Settle = Callable[[Comm, Settings, Corpus, Notify], tuple[Settings, Chose | None]]
-"""How a run comes to its strategy: settings that name one, and what was chosen, if it was."""
+ChooseStrategy = Callable[[Comm, Settings, Corpus, Notify], tuple[Settings, Chose | None]]
+"""Returns settings that name a strategy, and the event for it if it had to be chosen."""
+
+Group = AbstractContextManager[tuple[Comm, Supervision | Unsupervised]]
 
 
 def as_configured(
-    comm: Comm, settings: Settings, corpus: Corpus, tell: Notify
+    comm: Comm, settings: Settings, corpus: Corpus, notify: Notify
 ) -> tuple[Settings, Chose | None]:
-    """Take the strategy that the settings name. Only `check` can choose one for "auto"."""
+    """Keep the strategy that the settings name. Only `check` can choose one for "auto"."""
     if settings.sync.strategy == AUTO:
         raise ConfigError(
             f'nothing here can choose a strategy for "{AUTO}"',
@@ -56,110 +61,97 @@ def as_configured(
 
 
 def run_training(
-    settings: Settings, tell: Notify = no_notice, settle: Settle = as_configured
+    settings: Settings,
+    notify: Notify = no_notice,
+    choose_strategy: ChooseStrategy = as_configured,
+    group: Group | None = None,
 ) -> Iterator[AnyEvent]:
-    """Train as `settings` say, alone or with the processes started with this one.
+    """Train as `settings` say, alone or with the processes started together with this one.
 
-    Every event is recorded in the run directory before it is yielded. Before there can be
-    any, `tell` is told what the start waits for.
+    Every event is recorded in the run directory before it is yielded. Until there are any,
+    `notify` is called with what the start is waiting for.
     """
-    timeout = seconds_of(settings.sync.timeout)
-    with joined(settings, timeout, tell) as comm, Supervision(comm, settings) as watched:
-        for event in run_with(comm, settings, watched, tell, settle):
-            watched.saw(event)
+    with ExitStack() as stack:
+        comm, supervision = stack.enter_context(group or supervised_group(settings, notify))
+        corpus = all_or_none(
+            comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
+        )
+        same_everywhere(comm, settings, corpus)
+        check_possible(comm, settings, corpus)
+        set_tf32(settings.train.tf32, comm.world.device)
+        keep_freed_memory()
+        lock = all_or_none(comm, lambda: _lock(settings, corpus, comm))
+        if lock is not None:
+            stack.callback(lock.release)
+        supervision.state("starting")
+        settings, choice = choose_strategy(comm, settings, corpus, notify)
+        run, world = Path(settings.run), comm.world
+        recorder = stack.enter_context(closing(Recorder(run, world.rank, leads=world.leads)))
+        signals = stack.enter_context(Signals())
+        stack.enter_context(sampling(comm, settings))
+        strategy = strategy_for(settings, comm)
+        session, model = build_session(settings, corpus, comm, signals, strategy)
+        session = replace(session, section=supervision.section)
+        for event in _events(session, model, corpus, choice):
+            recorder.write(event)
+            supervision.saw(event)
             yield event
 
 
-def run_with(
-    comm: Comm,
-    settings: Settings,
-    watched: Supervision | None = None,
-    tell: Notify = no_notice,
-    settle: Settle = as_configured,
-) -> Iterator[AnyEvent]:
-    """Train as `settings` say together with the processes of `comm`."""
-    corpus = all_or_none(
-        comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
-    )
-    same_everywhere(comm, settings, corpus)
-    check_possible(comm, settings, corpus)
-    set_tf32(settings.train.tf32, comm.world.device)
-    keep_freed_memory()
-    claimed = all_or_none(comm, lambda: _claim(settings, corpus, comm))
-    if watched is not None:
-        watched.state("starting")
-    try:
-        settled, choice = settle(comm, settings, corpus, tell)
-        section = watched.section if watched else unsupervised
-        yield from _run(settled, corpus, comm, section, choice)
-    finally:
-        if claimed is not None:
-            claimed.release()
-
-
-def _run(
-    settings: Settings, corpus: Corpus, comm: Comm, section: Section, choice: Chose | None
-) -> Iterator[AnyEvent]:
-    recorder = Recorder(Path(settings.run), comm.world.rank, leads=comm.world.leads)
-    try:
-        with Signals() as signals, sampling(comm, settings):
-            for event in _events(settings, corpus, comm, signals, section, choice):
-                recorder.write(event)
-                yield event
-    finally:
-        recorder.close()
+def run_with(comm: Comm, settings: Settings) -> Iterator[AnyEvent]:
+    """Train in a group of processes that exists already, without supervision."""
+    return run_training(settings, group=nullcontext((comm, Unsupervised())))
 
 
 def _events(
-    settings: Settings,
-    corpus: Corpus,
-    comm: Comm,
-    signals: Signals,
-    section: Section,
-    choice: Chose | None,
+    session: Session, model: TransformerModel, corpus: Corpus, choice: Chose | None
 ) -> Iterator[AnyEvent]:
-    built, model = build_session(settings, corpus, comm, signals, strategy_for(settings, comm))
-    session = replace(built, section=section)
-    found = session.keeper.restore()
-    started = _started(session, found, model)
-    yield msgspec.structs.replace(started, sources=mixture(corpus.manifest, session.stream))
+    """Start or continue the run, train, test the best checkpoint, and end."""
+    comm, restored = session.parts.comm, session.checkpoint_sync.restore()
+    start = restored.progress
+    yield _started(session, restored, model, corpus)
     if choice is not None:
-        yield msgspec.structs.replace(choice, step=found.progress.step)
-    uneven = uneven_shares(settings.batching, comm.world.size)
-    idle = idle_strategy(settings.sync, comm.world.size, comm.world.local_size)
-    odd = comm.world.warnings
-    for trouble in filter(None, (*odd, *found.troubles, uneven, idle)):
-        yield Warned(time=time.time(), step=found.progress.step, message=trouble)
-    with session.examiner.compiling.paused():
+        yield msgspec.structs.replace(choice, step=start.step)
+    for message in filter(None, _warnings(session, restored)):
+        yield Warned(time=time.time(), step=start.step, message=message)
+    with session.evaluator.compiling.paused():
         nothing = empty_batch().to(device_of(comm))
         warm_up(session.parts.replica, nothing, session.parts.stopwatch)
-    news = not RunDirectory(Path(settings.run)).bundle.is_dir()
-    for event in train(session, found.progress):
-        news = news or isinstance(event, StepTaken)
-        if not isinstance(event, Ended):
-            yield event
-            continue
-        if event.reason != "signal" and comm.any(news):
-            with section("evaluation"):
-                yield from _finish(session, model, corpus)
-        yield msgspec.structs.replace(event, time=time.time())
+    began = time.time()
+    progress, reason = yield from train(session, start)
+    seconds = time.time() - began
+    trained = (progress.epoch, progress.position) != (start.epoch, start.position)
+    bundle_is_old = trained or not RunDirectory(Path(session.settings.run)).bundle.is_dir()
+    if reason != "signal" and comm.any(bundle_is_old):
+        with session.section("evaluation"):
+            yield from _finish(session, model, corpus)
+    yield Ended(time=time.time(), step=progress.step, reason=reason, seconds=seconds)
+
+
+def _warnings(session: Session, restored: RestoredCheckpoint) -> Iterator[str]:
+    world, settings = session.parts.comm.world, session.settings
+    yield from (*world.warnings, *restored.troubles)
+    yield uneven_shares(settings.batching, world.size)
+    yield idle_strategy(settings.sync, world.size, world.local_size)
 
 
 def _finish(session: Session, model: TransformerModel, corpus: Corpus) -> Iterator[AnyEvent]:
-    """Score the best checkpoint on the test set and make the bundle of it."""
-    best = session.keeper.restore_best()
-    tested = session.examiner.score_test(best.step)
+    """Score the best checkpoint on the test set, and write its bundle."""
+    best = session.checkpoint_sync.restore_best()
+    tested = session.evaluator.score_test(best.step)
     if tested is not None:
         yield tested
     all_or_none(session.parts.comm, lambda: _write_bundle(session, model, corpus, best, tested))
 
 
-def _started(session: Session, found: RestoredCheckpoint, model: TransformerModel) -> Started:
+def _started(
+    session: Session, restored: RestoredCheckpoint, model: TransformerModel, corpus: Corpus
+) -> Started:
     world, sync = session.parts.comm.world, session.settings.sync
     facts = STRATEGIES[sync.strategy]
     return Started(
         time=time.time(),
-        step=found.progress.step,
+        step=restored.progress.step,
         rank=world.rank,
         size=world.size,
         local_rank=world.local_rank,
@@ -169,9 +161,10 @@ def _started(session: Session, found: RestoredCheckpoint, model: TransformerMode
         threads=torch.get_num_threads(),
         strategy=sync.strategy if world.size > 1 else "solo",
         parameters=sum(weight.numel() for weight in model.parameters()),
-        updates_per_epoch=session.stream.updates_in(found.progress.epoch),
-        checkpoint=found.name,
-        seconds=found.progress.seconds,
+        updates_per_epoch=session.stream.updates_in(restored.progress.epoch),
+        checkpoint=restored.name,
+        seconds=restored.progress.seconds,
+        sources=mixture(corpus.manifest, session.stream),
         interface=world.interface,
         address=world.address,
         bits=facts.bits(sync.bits),
@@ -211,7 +204,7 @@ def _write_bundle(
     )
 
 
-def _claim(settings: Settings, corpus: Corpus, comm: Comm) -> RunLock | None:
+def _lock(settings: Settings, corpus: Corpus, comm: Comm) -> RunLock | None:
     if not comm.world.leads:
         return None
     return lock_run(settings, corpus, describe_environment(_devices()))

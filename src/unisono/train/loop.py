@@ -1,7 +1,7 @@
-"""The loop around the updates: take one, tell of it, and do what is due.
+"""The loop around the updates: take one, report it, and do what is due.
 
-`train` is a generator of events. Whoever runs it records and shows them; nothing here
-prints, and nothing is called back.
+`train` is a generator of events. Its caller records and shows them; nothing here prints,
+and nothing calls back.
 """
 
 import time
@@ -15,9 +15,8 @@ from unisono.batching.plan import StepPlan
 from unisono.batching.stream import PreparedUpdate, Stream, empty_batch
 from unisono.config.settings import Settings
 from unisono.errors import RunError, UnisonoError
-from unisono.records.events import AnyEvent, Ended, StepTaken
-from unisono.train.checkpoints.checkpoint_sync import CheckpointSync
-from unisono.train.checkpoints.rollback import roll_back, save
+from unisono.records.events import AnyEvent, StepTaken
+from unisono.train.checkpoints.checkpoint_sync import CheckpointSync, roll_back, save
 from unisono.train.checksums import compare_weights
 from unisono.train.divergence_guard import observe
 from unisono.train.evaluation import Evaluator
@@ -35,10 +34,10 @@ from unisono.train.step import (
     StepControls,
     StepRequests,
     StepResult,
-    come_together,
+    synchronize_weights,
     take_step,
 )
-from unisono.train.supervision import Section, unsupervised
+from unisono.train.supervision import Section, Unsupervised
 from unisono.units import seconds_of
 
 SKIPS_ALLOWED = 20
@@ -46,59 +45,63 @@ SKIPS_ALLOWED = 20
 
 @dataclass(frozen=True)
 class Session:
-    """Everything the loop uses; made once, in `train.job`."""
+    """Everything the loop uses; `train.build` makes it once."""
 
     settings: Settings
     parts: Parts
     stream: Stream
-    examiner: Evaluator
-    keeper: CheckpointSync
+    evaluator: Evaluator
+    checkpoint_sync: CheckpointSync
     signals: Signals
-    section: Section = unsupervised
+    section: Section = Unsupervised().section
 
 
-def train(session: Session, progress: Progress) -> Iterator[AnyEvent]:
-    """Train from `progress` on until a limit is reached, yielding what happens."""
-    settings, began = session.settings, time.time()
+def train(
+    session: Session, progress: Progress
+) -> Generator[AnyEvent, None, tuple[Progress, str]]:
+    """Train from `progress` until a limit is reached; return where the run is and which limit.
+
+    Yield an event for everything that happens.
+    """
+    settings, stopwatch = session.settings, session.parts.stopwatch
     reason = end_of(progress, settings, session.stream.updates_in(progress.epoch))
-    works = session.stream.from_position(progress.epoch, progress.position)
-    with closing(works):  # type: ignore[type-var]
+    updates = session.stream.from_position(progress.epoch, progress.position)
+    with closing(updates):  # type: ignore[type-var]
         while not reason:
             with session.section("data"):
-                work, trouble = _next_work(works, session)
-            wishes = _wishes(session, progress, trouble)
-            dials = _dials(session, progress)
+                work, failure = _next_update(updates, session)
+            requests = _requests(session, progress, failure)
+            controls = _controls(session, progress)
             with session.section("step"):
-                result = take_step(session.parts, work, progress.step + 1, wishes, dials)
-            _raise_trouble(result, trouble)
+                result = take_step(session.parts, work, progress.step + 1, requests, controls)
+            _raise_failure(result, failure)
             taken, progress = _account(session, progress, work, result)
-            with session.parts.stopwatch.time("recording"):
+            with stopwatch.time("recording"):
                 yield taken
-            _come_together_if_due(session, progress, work, result)
-            with session.parts.stopwatch.time("agree"):
-                yield from _compared(session, progress.step)
-            progress, diverged = _watched(session, progress, result)
+            _synchronize_if_due(session, progress, work, result)
+            with stopwatch.time("agree"):
+                yield from _compare_weights(session, progress.step)
+            progress, diverged = _guard(session, progress, result)
             if diverged:
-                with session.section("save"), session.parts.stopwatch.paused():
-                    progress = yield from roll_back(session.keeper, progress, diverged)
+                with session.section("save"), stopwatch.paused():
+                    progress = yield from roll_back(session.checkpoint_sync, progress, diverged)
             reason = result.stop or end_of(progress, settings, work.updates_in_epoch)
             if reason or not diverged:
-                with session.parts.stopwatch.paused():
-                    progress = yield from _due(session, progress, reason, result)
+                with stopwatch.paused():
+                    progress = yield from _validate_and_save(session, progress, reason, result)
             reason = reason or end_of(progress, settings, work.updates_in_epoch)
-    seconds = time.time() - began
-    yield Ended(time=time.time(), step=progress.step, reason=reason, seconds=seconds)
+    return progress, reason
 
 
-def _due(
+def _validate_and_save(
     session: Session, progress: Progress, reason: str, result: StepResult
 ) -> Generator[AnyEvent, None, Progress]:
-    """Validate and save if it is time to, or if this was the last update."""
+    """Validate and save, each if it is due or if this was the last update."""
     settings, best_before = session.settings, progress.best_step
     finished = reason not in ("", "signal")
     if validation_is_due(progress, settings) or finished:
         with session.section("evaluation"), session.parts.averages.in_place():
-            scores = session.examiner.validate(progress.step)
+            scores = session.evaluator.validate(progress.step)
         progress = after_validation(
             progress,
             loss=scores.loss,
@@ -107,60 +110,65 @@ def _due(
             seconds=scores.seconds,
         )
         is_best = progress.best_step == progress.step
-        yield session.examiner.event(scores, progress.step, best=is_best)
+        yield session.evaluator.event(scores, progress.step, best=is_best)
     enough = end_of(progress, settings, updates_in_epoch=progress.position + 1)
     better = progress.best_step != best_before
     is_due = save_is_due(progress, settings)
     if is_due or result.save or reason or better or enough:
         with session.section("save"):
-            progress = yield from save(session.keeper, progress, due=is_due)
+            progress = yield from save(session.checkpoint_sync, progress, due=is_due)
     return progress
 
 
-def _come_together_if_due(
+def _synchronize_if_due(
     session: Session, progress: Progress, work: PreparedUpdate, result: StepResult
 ) -> None:
-    """Let processes whose weights went apart have the same before anybody looks at them."""
+    """Give processes whose weights differ the same ones before anything reads the weights."""
     settings = session.settings
     due = validation_is_due(progress, settings) or save_is_due(progress, settings)
     ends = result.stop or end_of(progress, settings, work.updates_in_epoch)
     if due or ends or result.save:
         with session.section("save"):
-            come_together(session.parts)
+            synchronize_weights(session.parts)
 
 
-def _compared(session: Session, step: int) -> Iterator[AnyEvent]:
+def _compare_weights(session: Session, step: int) -> Iterator[AnyEvent]:
     parts = session.parts
     if not parts.replica.memory.agreed:
         return iter(())
     return compare_weights(parts.comm, parts.replica.module, session.settings.sync, step)
 
 
-def _next_work(
-    works: Iterator[PreparedUpdate], session: Session
+def _next_update(
+    updates: Iterator[PreparedUpdate], session: Session
 ) -> tuple[PreparedUpdate, Exception | None]:
-    """Return the next update; if it cannot be made, one that learns nothing, and why.
+    """Return the next update; if that fails, one that learns nothing, and the error.
 
-    A process that simply raised here would leave the others waiting in their exchange.
+    If this process simply raised the error, the others would wait for it in their exchange.
     """
     with session.parts.stopwatch.time("data"):
         try:
-            return next(works), None
+            return next(updates), None
         except (UnisonoError, OSError, ValueError) as error:
             nothing = StepPlan(1, (), 0, 1, 0, 0)
             return PreparedUpdate(nothing, 0, 0, (empty_batch(),)), error
 
 
-def _wishes(session: Session, progress: Progress, trouble: Exception | None) -> StepRequests:
+def _requests(session: Session, progress: Progress, failure: Exception | None) -> StepRequests:
     limit = session.settings.train.max_time
     over = bool(limit) and progress.seconds >= seconds_of(limit)
     stop = "signal" if session.signals.stop else "max_time" if over else ""
-    return StepRequests(stop=stop, save=session.signals.take_save(), failed=trouble is not None)
+    return StepRequests(stop=stop, save=session.signals.take_save(), failed=failure is not None)
 
 
-def _raise_trouble(result: StepResult, trouble: Exception | None) -> None:
-    if trouble is not None:
-        raise trouble
+def _controls(session: Session, progress: Progress) -> StepControls:
+    scales = session.parts.precision.scales
+    return StepControls(progress.rate_factor, progress.loss_scale.value if scales else 1.0)
+
+
+def _raise_failure(result: StepResult, failure: Exception | None) -> None:
+    if failure is not None:
+        raise failure
     if result.failed_ranks:
         raise RunError(f"process {result.failed_ranks[0]} could not read its data")
 
@@ -168,7 +176,7 @@ def _raise_trouble(result: StepResult, trouble: Exception | None) -> None:
 def _account(
     session: Session, progress: Progress, work: PreparedUpdate, result: StepResult
 ) -> tuple[StepTaken, Progress]:
-    seconds, parts = session.parts.stopwatch.lap()
+    seconds, timers = session.parts.stopwatch.lap()
     plan = work.plan
     progress = after_update(
         progress,
@@ -191,23 +199,18 @@ def _account(
         seconds=seconds,
         skipped=result.skipped,
         own_positions=sum(batch.positions for batch in work.batches),
-        **parts,
+        **timers,
     )
     return event, progress
 
 
-def _dials(session: Session, progress: Progress) -> StepControls:
-    scales = session.parts.precision.scales
-    return StepControls(progress.rate_factor, progress.loss_scale.value if scales else 1.0)
-
-
-def _watched(session: Session, progress: Progress, result: StepResult) -> tuple[Progress, str]:
-    """Return the progress with what the update taught, and whether the run diverged."""
+def _guard(session: Session, progress: Progress, result: StepResult) -> tuple[Progress, str]:
+    """Return the progress with what the update showed, and why the run diverged, or ""."""
     scale = progress.loss_scale
     if session.parts.precision.scales:
         progress = replace(progress, loss_scale=scale.after(skipped=result.skipped))
         if result.skipped and scale.value > 1.0:
-            return progress, ""  # the scale was too high: the next update has a lower one
+            return progress, ""  # the scale was too high; the next update has a lower one
     guard, diverged = observe(
         progress.guard, progress.step, result.loss, skipped=result.skipped
     )

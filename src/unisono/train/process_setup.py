@@ -1,11 +1,8 @@
-"""How a process keeps the memory that it frees.
+"""What a training process sets up for itself: memory, random numbers and signals.
 
-Randomness that follows from what is being done, not from what was done before.
-
-One process with eight micro-batches and eight processes with one draw the same dropout, and
-a run that is killed and continued draws what it would have drawn.
-
-Being asked to stop (SIGTERM, Ctrl-C) or to save now (SIGUSR1).
+Random numbers follow from what is being done, not from what was done before: one process
+with eight micro-batches and eight processes with one draw the same dropout, and a run that
+is killed and continued draws what it would have drawn.
 """
 
 import ctypes
@@ -14,32 +11,79 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
+from typing import TypeVar
 
 import numpy as np
+import torch
 
+from unisono.comm.collectives import all_or_none
+from unisono.comm.protocol import Comm
+from unisono.config.settings import Settings
+from unisono.errors import ConfigError
 from unisono.models.dropout import seed_rng
 
+T = TypeVar("T")
+
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # their numbers in malloc.h
-NEVER = 2**31 - 1
+LARGEST_THRESHOLD = 2**31 - 1
+CPU_REFUSES = "can't allocate memory"  # torch raises a plain RuntimeError with these words
 
 
 def keep_freed_memory() -> None:
-    """Use freed memory again instead of returning it to the system after every step.
+    """Reuse freed memory instead of returning it to the system after every step.
 
-    Large tensors otherwise get new pages at every use, which the system fills with zeros
-    first: 50,000 of them a step of the small preset, which takes 4 % of its time.
+    Otherwise large tensors get new pages at every use, which the system fills with zeros
+    first: 50,000 pages per step of the small preset, 4 % of its time.
     """
     if not sys.platform.startswith("linux"):
         return
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):  # not in every C library
+    if hasattr(libc, "mallopt"):  # not every C library has it
         libc.mallopt(MMAP_MAX, 0)
-        libc.mallopt(TRIM_THRESHOLD, NEVER)
+        libc.mallopt(TRIM_THRESHOLD, LARGEST_THRESHOLD)
+
+
+@contextmanager
+def explain_oom(settings: Settings, device: str) -> Iterator[None]:
+    """Raise a ConfigError if the block runs out of memory."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not _is_about_memory(error):
+            raise
+        first = str(error).partition("\n")[0].strip() or "out of memory"
+        tokens = settings.batching.tokens_per_micro_batch
+        raise ConfigError(
+            f"the model and its batch do not fit into the memory of {device} on "
+            f"{os.uname().nodename}: {first}",
+            where=f"[batching] tokens_per_micro_batch = {tokens}",
+            fix="lower `batching.tokens_per_micro_batch`, or choose a smaller model",
+        ) from error
+
+
+def all_fit(comm: Comm, settings: Settings, action: Callable[[], T]) -> T:
+    """Return the result of `action`; if one process runs out of memory, all raise the error.
+
+    `action` must not communicate.
+    """
+
+    def explained() -> T:
+        with explain_oom(settings, comm.world.device):
+            return action()
+
+    return all_or_none(comm, explained)
+
+
+def _is_about_memory(error: Exception) -> bool:
+    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return known or CPU_REFUSES in str(error)
 
 
 def seed_for(seed: int, *keys: int) -> int:
-    """Return a number for (`seed`, `keys`) that looks unrelated to that of any other keys."""
+    """Return a seed for (`seed`, `keys`) that looks unrelated to that of any other keys."""
     state = np.random.SeedSequence((seed, *keys)).generate_state(2, np.uint32)
     return (int(state[0]) << 31) ^ int(state[1])
 
@@ -53,11 +97,11 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Signals:
-    """Notes what was asked for; a second SIGTERM or Ctrl-C ends the process at once.
+    """Takes note of SIGTERM and Ctrl-C (stop) and SIGUSR1 (save now).
 
-    Python runs its handlers between two of its own instructions, so never while the process
-    waits for the others inside of the backend. The second signal is therefore seen by a
-    thread, to which the kernel's handler writes a byte.
+    A second SIGTERM or Ctrl-C ends the process at once. Python runs its handlers between two
+    of its own instructions, so never while the process waits for others inside the backend.
+    A thread therefore sees the second signal: the C handler writes a byte to its socket.
     """
 
     def __init__(self) -> None:
@@ -67,14 +111,14 @@ class Signals:
         self._wakeup_before = -1
 
     def __enter__(self) -> "Signals":
-        hears, self._bell = socket.socketpair()
-        self._bell.setblocking(False)
-        threading.Thread(target=_end_at_second, args=(hears,), daemon=True).start()
+        reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        threading.Thread(target=_end_at_second, args=(reader,), daemon=True).start()
         for number in STOPS:
             self._before[number] = signal.signal(number, self._note_stop)
         self._before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, self._note_save)
         self._wakeup_before = signal.set_wakeup_fd(
-            self._bell.fileno(), warn_on_full_buffer=False
+            self._writer.fileno(), warn_on_full_buffer=False
         )
         return self
 
@@ -87,10 +131,10 @@ class Signals:
         signal.set_wakeup_fd(self._wakeup_before)
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
-        self._bell.close()
+        self._writer.close()
 
     def take_save(self) -> bool:
-        """Return whether a save was asked for since the last time this was called."""
+        """Return whether somebody asked for a save since the last call."""
         wanted, self._save = self._save, False
         return wanted
 
@@ -101,10 +145,10 @@ class Signals:
         self._save = True
 
 
-def _end_at_second(hears: socket.socket) -> None:
+def _end_at_second(reader: socket.socket) -> None:
     stops = 0
-    with hears:
-        while numbers := hears.recv(64):
+    with reader:
+        while numbers := reader.recv(64):
             stops += sum(number in STOPS for number in numbers)
             if stops > 1:
                 os._exit(128 + numbers[-1])

@@ -1,4 +1,4 @@
-"""One update. Start reading here."""
+"""One update of the weights. Start reading here."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ from unisono.train.process_setup import set_randomness
 
 @dataclass(frozen=True)
 class Parts:
-    """What a step needs; made once, in `train.job`."""
+    """What a step needs; `train.build` makes it once."""
 
     replica: Replica
     comm: Comm
@@ -36,12 +36,12 @@ class Parts:
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
 
-STOP_REASONS = ("", "max_time", "signal")  # the last one named wins
+STOP_REASONS = ("", "max_time", "signal")  # if processes differ, the later one wins
 
 
 @dataclass(frozen=True)
 class StepRequests:
-    """What this process would like to happen after the update."""
+    """What this process asks all processes to do after the update."""
 
     stop: str = ""
     save: bool = False
@@ -50,7 +50,7 @@ class StepRequests:
 
 @dataclass(frozen=True)
 class StepControls:
-    """What the run so far has set: factors of the schedule's rate and of the loss."""
+    """What the run so far has set: factors for the schedule's rate and for the loss."""
 
     rate_factor: float = 1.0
     loss_scale: float = 1.0
@@ -61,7 +61,7 @@ NEUTRAL = StepControls()
 
 @dataclass(frozen=True)
 class StepResult:
-    """What the update did, and what all processes agreed on. The same on every process."""
+    """What the update did and what all processes agreed on; the same on every process."""
 
     loss: float
     gradient_norm: float
@@ -76,18 +76,18 @@ def take_step(
     parts: Parts,
     work: PreparedUpdate,
     step: int,
-    wishes: StepRequests,
-    dials: StepControls = NEUTRAL,
+    requests: StepRequests,
+    controls: StepControls = NEUTRAL,
 ) -> StepResult:
-    """Move the weights once, by the mean gradient over all tokens of the plan.
+    """Update the weights once, by the mean gradient over all tokens of the plan.
 
     `work.batches` is this process's share. Losses are divided by the tokens of the whole
-    plan, so the update does not depend on how the plan was shared out. All processes learn
-    of each other's wishes and troubles in one small message before anyone moves.
+    plan, so the update does not depend on how the plan was shared out. Before the weights
+    change, one small message tells every process about the requests and failures of all.
     """
-    rate = parts.schedule(step) * dials.rate_factor
+    rate = parts.schedule(step) * controls.rate_factor
     with parts.stopwatch.time("exchange"):
-        parts.replica.memory.begin(step, dials.loss_scale)
+        parts.replica.memory.begin(step, controls.loss_scale)
     with parts.stopwatch.time("optimizer"):
         for group in parts.optimizer.param_groups:
             group["lr"] = rate * _rate_factor(parts, words=group.get(EMBEDDINGS, False))
@@ -100,36 +100,28 @@ def take_step(
             sums = loss_sums(
                 model, here.source, here.target_in, here.target_out, parts.label_smoothing
             )
-        return sums * dials.loss_scale / work.plan.target_tokens
+        return sums * controls.loss_scale / work.plan.target_tokens
 
     loss = parts.replica.gradients(work.batches, loss_of, parts.stopwatch)
     with parts.stopwatch.time("backward"):
         wait_for_device(parts.comm.world.device)
     with parts.stopwatch.time("optimizer"):
-        _unscale_gradients(parts.replica.module, dials.loss_scale)
+        _unscale_gradients(parts.replica.module, controls.loss_scale)
         norm = _gradient_norm(parts.replica.module, parts.clip_norm)
     with parts.stopwatch.time("agree"):
-        agreed = _agree(parts.comm, float(loss) / dials.loss_scale, float(norm), wishes)
-    skipped = agreed.skipped or bool(agreed.failed_ranks)
-    if not skipped:
+        mean_loss = float(loss) / controls.loss_scale
+        result = _agree(parts.comm, mean_loss, float(norm), rate, requests)
+    if not result.skipped:
         with parts.stopwatch.time("optimizer"):
             parts.optimizer.step()
     with parts.stopwatch.time("exchange"):
-        parts.replica.memory.settle(step, parts.stopwatch, moved=not skipped)
-    if not skipped:
+        parts.replica.memory.settle(step, parts.stopwatch, moved=not result.skipped)
+    if not result.skipped:
         with parts.stopwatch.time("optimizer"):
             parts.averages.update(step)
     if parts.replica.memory.is_last_apart(step):
-        come_together(parts)
-    return StepResult(
-        loss=agreed.loss,
-        gradient_norm=float(norm),
-        learning_rate=rate,
-        skipped=skipped,
-        stop=agreed.stop,
-        save=agreed.save,
-        failed_ranks=agreed.failed_ranks,
-    )
+        synchronize_weights(parts)
+    return result
 
 
 def _rate_factor(parts: Parts, *, words: bool) -> float:
@@ -137,32 +129,27 @@ def _rate_factor(parts: Parts, *, words: bool) -> float:
     return factor * parts.word_rate if words else factor
 
 
-def come_together(parts: Parts) -> None:
-    """Let all processes have the same weights and the same state of the optimizer."""
+def synchronize_weights(parts: Parts) -> None:
+    """Give all processes the same weights and the same optimizer state."""
     averages, moments = list(parts.averages.live()), live_moments(parts.optimizer)
     with parts.stopwatch.time("exchange"):
         parts.replica.memory.agree(averages, rough=moments)
 
 
-@dataclass(frozen=True)
-class _Agreement:
-    loss: float
-    skipped: bool
-    stop: str
-    save: bool
-    failed_ranks: tuple[int, ...]
-
-
-def _agree(comm: Comm, loss: float, norm: float, wishes: StepRequests) -> _Agreement:
-    # One gather carries everything: each flag is the maximum over ranks, the loss their sum.
-    # It also tells who raised a flag, which a bare maximum would not.
+def _agree(
+    comm: Comm, loss: float, norm: float, rate: float, requests: StepRequests
+) -> StepResult:
+    # One gather carries everything: a flag is the maximum over ranks, the loss their sum.
+    # Unlike a reduction to the maximum, it also shows which rank raised a flag.
     not_finite = not (abs(loss) < float("inf") and abs(norm) < float("inf"))
-    stop = STOP_REASONS.index(wishes.stop)
-    mine = [loss, not_finite, stop, wishes.save, wishes.failed]
+    stop = STOP_REASONS.index(requests.stop)
+    mine = [loss, not_finite, stop, requests.save, requests.failed]
     rows = comm.gather([float(value) for value in mine])
-    return _Agreement(
+    return StepResult(
         loss=sum(row[0] for row in rows),
-        skipped=any(row[1] for row in rows),
+        gradient_norm=norm,
+        learning_rate=rate,
+        skipped=any(row[1] or row[4] for row in rows),
         stop=STOP_REASONS[int(max(row[2] for row in rows))],
         save=any(row[3] for row in rows),
         failed_ranks=tuple(rank for rank, row in enumerate(rows) if row[4]),
@@ -171,7 +158,7 @@ def _agree(comm: Comm, loss: float, norm: float, wishes: StepRequests) -> _Agree
 
 def _on_device(batch: Batch, parts: Parts) -> Batch:
     device = parts.comm.world.device
-    if device == "cpu":  # nothing to copy, and perhaps several threads to do it
+    if device == "cpu":  # nothing to copy, and several threads may come here
         return batch
     with parts.stopwatch.time("copy"):
         return batch.to(torch.device(device))
@@ -194,9 +181,9 @@ def _gradient_norm(model: nn.Module, clip_norm: float) -> Tensor:
 def warm_up(replica: Replica, batch: Batch, stopwatch: Stopwatch) -> None:
     """Exchange gradients once without an update.
 
-    DDP sums in one order in its first iteration and in another from the second on. Without
-    this, a continued run would differ from one that never stopped in its last bits, with
-    three processes or more.
+    DDP sums gradients in one order in its first iteration and in another order afterwards.
+    Without this, a continued run of three processes or more would differ in its last bits
+    from a run that never stopped.
     """
 
     def loss_of(model: nn.Module, batch: Batch) -> Tensor:

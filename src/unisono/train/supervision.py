@@ -1,8 +1,8 @@
-"""How the watchmen of a run come to know each other, through the processes they watch.
+"""What stands around a training process: its group, its supervision, its machine's sampler.
 
-A process of a run, looked after: watchman, time limits, and `status.json`.
-
-The processes that a launcher started with this one, until the end of the block.
+A sidecar process exchanges heartbeats with those of the other ranks, a thread enforces the
+time limits of sections, `status.json` says how the run is doing, and one process of each
+machine starts the sampler of the monitor.
 """
 
 import os
@@ -22,76 +22,53 @@ from unisono.comm.bootstrap.store import listen
 from unisono.comm.protocol import Comm
 from unisono.comm.waiting import Notify, how_contact_was_lost
 from unisono.config.settings import Settings
+from unisono.cost_model.exchange import machines_of
 from unisono.errors import PeerLostError, UnisonoError
 from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE
 from unisono.heartbeat.announce import record_loss
 from unisono.heartbeat.messages import GroupMember, SidecarConfig
 from unisono.heartbeat.section_limits import NEVER, SectionLimits, Sections
 from unisono.heartbeat.worker import SUPERVISED, SidecarHandle, end_with_stacks
+from unisono.monitor.settings import SamplerConfig
+from unisono.monitor.worker import Sampling
 from unisono.records.events import AnyEvent, Ended, StepTaken
 from unisono.records.layout import RunDirectory
 from unisono.records.status import State, Status, write_status
 from unisono.units import duration, seconds_of
-
-
-class _Call(msgspec.Struct, frozen=True):
-    """Where rank 0's watchman is to be called, and with which word."""
-
-    address: str
-    port: int
-    token: str
-
-
-def agree_on_orders(comm: Comm, settings: Settings) -> SidecarConfig:
-    """Return what this process's watchman has to know. All processes call this together."""
-    world = comm.world
-    me = GroupMember(world.rank, os.uname().nodename, os.getpid(), world.local_rank)
-    rows = comm.gather_bytes(msgspec.json.encode(me))
-    door, call = -1, b""
-    if world.leads:
-        on_one_machine = world.local_size == world.size
-        listening = listen(LOOPBACK_NETWORK.address if on_one_machine else world.address, 0)
-        address, port = listening.getsockname()[:2]
-        call = msgspec.json.encode(_Call(address, port, secrets.token_hex(16)))
-        door = listening.detach()
-    told = msgspec.json.decode(comm.gather_bytes(call)[0], type=_Call)
-    return SidecarConfig(
-        rank=world.rank,
-        members=tuple(msgspec.json.decode(row, type=GroupMember) for row in rows),
-        address=told.address,
-        port=told.port,
-        token=told.token,
-        limit=seconds_of(settings.sync.lost_after),
-        agent=os.getppid(),
-        listen=door,
-        run=settings.run,
-        then=_what_then(),
-    )
-
-
-def _what_then() -> str:
-    """Return what becomes of the run after a loss, as far as this process can know."""
-    most = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
-    done = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    restarts_left = most.isdecimal() and done.isdecimal() and int(done) < int(most)
-    if restarts_left or os.environ.get(SUPERVISED):
-        return "the processes are started again and go on from the last checkpoint"
-    again = "the same command continues from the last checkpoint, if there is one yet"
-    return f"the run ends here; {again}"
-
 
 STATUS_EVERY_SECONDS = 5.0
 
 Section = Callable[[str], AbstractContextManager[None]]
 
 
-def unsupervised(name: str) -> AbstractContextManager[None]:
-    """Count nothing."""
-    return nullcontext()
+@contextmanager
+def process_group(settings: Settings, timeout_seconds: float, notify: Notify) -> Iterator[Comm]:
+    """Join the processes that a launcher started with this one, or be a group of one.
+
+    `notify` is called with what the start is waiting for. Losing contact is a PeerLostError.
+    """
+    comm = join(
+        settings.device,
+        timeout_seconds,
+        start_seconds=seconds_of(settings.sync.start_timeout),
+        interface=settings.sync.interface,
+        notify=notify,
+    )
+    try:
+        yield comm
+    except RuntimeError as error:
+        how = how_contact_was_lost(error)
+        if not how:
+            raise
+        raise PeerLostError(
+            f"process {comm.world.rank} lost contact with another: {how}"
+        ) from error
+    finally:
+        comm.close()
 
 
 class Supervision:
-    """Looks after this process from entering to leaving the `with` block.
+    """Supervises this process from entering to leaving the `with` block.
 
     If a rank is lost, or a section takes too long, this process ends with code 76.
     """
@@ -100,10 +77,10 @@ class Supervision:
         self._world, self._directory = comm.world, RunDirectory(Path(settings.run))
         self._me = GroupMember(comm.world.rank, os.uname().nodename, os.getpid())
         self._step, self._stated = 0, 0.0
-        self._watch: SidecarHandle | None = None
+        self._sidecar: SidecarHandle | None = None
         if comm.world.size > 1:
-            self._watch = SidecarHandle(agree_on_orders(comm, settings), self._end)
-        limits = seconds_by_section(settings.limits)
+            self._sidecar = SidecarHandle(_sidecar_config(comm, settings), self._end)
+        limits = _seconds_by_section(settings.limits)
         self._sections = Sections(limits, self._too_slow, self._tick)
         self.section: Section = self._sections.section
 
@@ -125,13 +102,13 @@ class Supervision:
         elif isinstance(error, Exception):
             words = f"{type(error).__name__}: {error}".splitlines()[0]
             self.state("failed", FAILED, words)
-            if self._watch is not None:
-                self._watch.last_words(f"ended by {words}")
+            if self._sidecar is not None:
+                self._sidecar.last_words(f"ended by {words}")
         else:
             self._leave("interrupted" if error is not None else "")
 
     def saw(self, event: AnyEvent) -> None:
-        """Note what has happened in the run."""
+        """Take note of `event`, and write the status if it is time to."""
         if isinstance(event, StepTaken):
             self._step = self._sections.step = event.step
         if isinstance(event, Ended):
@@ -144,7 +121,7 @@ class Supervision:
             self.state("running")
 
     def state(self, state: State, exit_code: int = -1, message: str = "") -> None:
-        """Write down how it stands, if this process leads and the directory is the run's."""
+        """Write `status.json`, if this process leads and the directory belongs to the run."""
         self._stated = time.monotonic()
         if not self._world.leads or not self._directory.config.is_file():
             return
@@ -156,17 +133,17 @@ class Supervision:
             host=self._me.host,
             pid=self._me.pid,
         )
-        with suppress(OSError):  # a full disk: the checkpoints will say so
+        with suppress(OSError):  # if the disk is full, the checkpoints report it
             write_status(self._directory, status)
 
     def _leave(self, trouble: str = "") -> None:
-        if self._watch is not None:
-            self._watch.leave(trouble)
+        if self._sidecar is not None:
+            self._sidecar.leave(trouble)
 
     def _raise_lost(self, error: RuntimeError) -> None:
         how = how_contact_was_lost(error)
-        if self._watch is not None:
-            self._watch.wait_for_verdict()
+        if self._sidecar is not None:
+            self._sidecar.wait_for_verdict()
         self.state("lost", RESTARTABLE, how)
         self._leave(f"lost contact: {how}")
         raise PeerLostError(
@@ -175,8 +152,8 @@ class Supervision:
         ) from error
 
     def _tick(self, step: int, section: str) -> None:
-        if self._watch is not None:
-            self._watch.note(step, section)
+        if self._sidecar is not None:
+            self._sidecar.note(step, section)
 
     def _end(self, words: str) -> None:
         self.state("lost", RESTARTABLE, words)
@@ -186,42 +163,134 @@ class Supervision:
         words = f"section `{section}` took longer than {duration(limit)}"
         stacks = self._directory.stacks(self._me.rank)
         with suppress(OSError):
-            # The main thread hangs and cannot speak.
+            # The main thread hangs and cannot report this.
             sys.stderr.write(f"lost: {self._me}: too slow ({words}); see {stacks}\n")
             sys.stderr.flush()
             record_loss(self._directory, self._me.rank, self._me, "too slow", words, self._step)
-        if self._watch is not None:
-            self._watch.last_words(words)
+        if self._sidecar is not None:
+            self._sidecar.last_words(words)
         self._end(words)
 
 
-def seconds_by_section(limits: SectionLimits) -> dict[str, float]:
-    """Return the limits in seconds; those that are not set are never reached."""
+class Unsupervised:
+    """Stands in for `Supervision` and does nothing: no sidecar, no limits, no status."""
+
+    def section(self, name: str) -> AbstractContextManager[None]:
+        """Count nothing."""
+        return nullcontext()
+
+    def saw(self, event: AnyEvent) -> None:
+        """Ignore `event`."""
+
+    def state(self, state: State) -> None:
+        """Write nothing."""
+
+
+@contextmanager
+def supervised_group(
+    settings: Settings, notify: Notify
+) -> Iterator[tuple[Comm, Supervision | Unsupervised]]:
+    """Join the process group, and supervise this process within the block."""
+    timeout = seconds_of(settings.sync.timeout)
+    with (
+        process_group(settings, timeout, notify) as comm,
+        Supervision(comm, settings) as supervision,
+    ):
+        yield comm, supervision
+
+
+class _SidecarAddress(msgspec.Struct, frozen=True):
+    """Where the sidecar of rank 0 listens, and the token that it expects."""
+
+    address: str
+    port: int
+    token: str
+
+
+def _sidecar_config(comm: Comm, settings: Settings) -> SidecarConfig:
+    """Return what this process's sidecar has to know. All processes call this together."""
+    world = comm.world
+    me = GroupMember(world.rank, os.uname().nodename, os.getpid(), world.local_rank)
+    rows = comm.gather_bytes(msgspec.json.encode(me))
+    listening_fd, mine = -1, b""
+    if world.leads:
+        on_one_machine = world.local_size == world.size
+        listening = listen(LOOPBACK_NETWORK.address if on_one_machine else world.address, 0)
+        address, port = listening.getsockname()[:2]
+        mine = msgspec.json.encode(_SidecarAddress(address, port, secrets.token_hex(16)))
+        listening_fd = listening.detach()
+    server = msgspec.json.decode(comm.gather_bytes(mine)[0], type=_SidecarAddress)
+    return SidecarConfig(
+        rank=world.rank,
+        members=tuple(msgspec.json.decode(row, type=GroupMember) for row in rows),
+        address=server.address,
+        port=server.port,
+        token=server.token,
+        limit=seconds_of(settings.sync.lost_after),
+        agent=os.getppid(),
+        listen=listening_fd,
+        run=settings.run,
+        then=_after_a_loss(),
+    )
+
+
+def _after_a_loss() -> str:
+    """Return what happens to the run after a loss, as far as this process can know."""
+    most = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
+    done = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    restarts_left = most.isdecimal() and done.isdecimal() and int(done) < int(most)
+    if restarts_left or os.environ.get(SUPERVISED):
+        return "the processes are started again and go on from the last checkpoint"
+    again = "the same command continues from the last checkpoint, if there is one yet"
+    return f"the run ends here; {again}"
+
+
+def _seconds_by_section(limits: SectionLimits) -> dict[str, float]:
+    """Return the limits in seconds; a section without a limit never reaches it."""
     texts = {name: getattr(limits, name) for name in SectionLimits.__struct_fields__}
     return {name: seconds_of(text) if text else NEVER for name, text in texts.items()}
 
 
-@contextmanager
-def joined(settings: Settings, timeout_seconds: float, tell: Notify) -> Iterator[Comm]:
-    """Join the others, or stand alone; `tell` is told what the start waits for.
+class _SampledProcess(msgspec.Struct, frozen=True):
+    """A process of the run, as the sampler of its machine has to know it."""
 
-    Losing contact with one of them is an error that says so.
-    """
-    comm = join(
-        settings.device,
-        timeout_seconds,
-        start_seconds=seconds_of(settings.sync.start_timeout),
-        interface=settings.sync.interface,
-        notify=tell,
+    host: str
+    pid: int
+    local_rank: int
+    gpu: str = ""
+
+
+def sampling(comm: Comm, settings: Settings) -> Sampling:
+    """Return the sampling of this machine. All processes call this together."""
+    if not settings.monitor.on:
+        return Sampling(None)
+    gpu = gpu_name(comm.world.device, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    me = _SampledProcess(os.uname().nodename, os.getpid(), comm.world.local_rank, gpu)
+    rows = comm.gather_bytes(msgspec.json.encode(me))
+    processes = [msgspec.json.decode(row, type=_SampledProcess) for row in rows]
+    if comm.world.local_rank != 0:
+        return Sampling(None)
+    machines = machines_of([p.host for p in processes], [p.local_rank for p in processes])
+    mine = next(ranks for ranks in machines if comm.world.rank in ranks)
+    pids = tuple(processes[rank].pid for rank in mine)
+    named = [processes[rank].gpu for rank in mine]
+    gpus = tuple(dict.fromkeys(named)) if all(named) else ()
+    every = seconds_of(settings.monitor.every)
+    return Sampling(
+        SamplerConfig(run=settings.run, rank=comm.world.rank, pids=pids, every=every, gpus=gpus)
     )
-    try:
-        yield comm
-    except RuntimeError as error:
-        how = how_contact_was_lost(error)
-        if not how:
-            raise
-        raise PeerLostError(
-            f"process {comm.world.rank} lost contact with another: {how}"
-        ) from error
-    finally:
-        comm.close()
+
+
+def gpu_name(device: str, visible: str | None) -> str:
+    """Return what `CUDA_VISIBLE_DEVICES` calls the GPU of a process; "" if it has none.
+
+    Each process may see other GPUs, or only its own, as under Slurm.
+    """
+    kind, _, number = device.partition(":")
+    if kind != "cuda":
+        return ""
+    index = int(number) if number.isdecimal() else 0
+    if visible is None:
+        return str(index)
+    names = [name.strip() for name in visible.split(",") if name.strip()]
+    return names[index] if index < len(names) else ""

@@ -1,11 +1,13 @@
-"""Saving and finding checkpoints, with the other processes looking on."""
+"""Saving, restoring and rolling back to checkpoints, in step with the other processes."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -13,9 +15,10 @@ from unisono.comm.collectives import all_or_none, tensors_from_leader
 from unisono.comm.protocol import Comm, StrategyState
 from unisono.comm.strategies.strategy_state import NoState, collect, deal
 from unisono.errors import RunError
-from unisono.records.events import Saved, Warned
+from unisono.records.events import AnyEvent, RolledBack, Saved, Warned
 from unisono.train.averages import Averages, averages_of, split, weights_of
 from unisono.train.checkpoints import checkpoint, state
+from unisono.train.divergence_guard import ROLL_BACKS, after_save
 from unisono.train.progress import Progress, rolled_back
 
 FAILURES_ALLOWED = 3
@@ -23,7 +26,7 @@ FAILURES_ALLOWED = 3
 
 @dataclass(frozen=True)
 class RestoredCheckpoint:
-    """Where to go on, and what was passed over on the way."""
+    """Where to go on, and why newer checkpoints were not used."""
 
     progress: Progress
     name: str
@@ -31,7 +34,7 @@ class RestoredCheckpoint:
 
 
 class CheckpointSync:
-    """The checkpoints of a run. Only the leading process touches the disk."""
+    """The checkpoints of a run. Only the leading process reads and writes files."""
 
     def __init__(
         self,
@@ -44,19 +47,18 @@ class CheckpointSync:
         fresh: Callable[[], nn.Module],
         memory: StrategyState | None = None,
     ) -> None:
-        """Keep the checkpoints of `model` and the others; `fresh` makes it as it began."""
+        """Save and restore `model` and the others; `fresh` makes the untrained model."""
         self._directory, self._keep, self._comm = directory, keep, comm
         self._model, self._optimizer, self._averages = model, optimizer, averages
         self._fresh, self._memory = fresh, memory or NoState()
         self._failures = 0
-        self._loaded: Mapping[str, Tensor] = {}  # what the exchange kept, until it is dealt out
+        self._loaded: Mapping[str, Tensor] = {}  # state of the strategy, until `_spread`
 
     def save(self, progress: Progress) -> Saved | Warned:
-        """Save the run as it is; a save that fails is a warning, three in a row an error."""
+        """Save the run; a save that fails is a warning, three failures in a row an error."""
         exchange = collect(self._comm, self._memory.state())
-        outcome = self._write(progress, exchange) if self._comm.world.leads else b""
-        told = self._comm.gather_bytes(outcome)[0]
-        event = msgspec.json.decode(told, type=Saved | Warned)
+        outcome = self._write(progress, exchange) if self._comm.world.leads else None
+        event: Saved | Warned = self._from_leader(outcome, Saved | Warned)
         self._failures = self._failures + 1 if isinstance(event, Warned) else 0
         if isinstance(event, Warned) and self._failures >= FAILURES_ALLOWED:
             raise RunError(
@@ -67,35 +69,40 @@ class CheckpointSync:
         return event
 
     def restore(self) -> RestoredCheckpoint:
-        """Put the newest sound checkpoint back into model and optimizer, if there is one."""
+        """Restore model and optimizer from the newest sound checkpoint, if there is one."""
         found = all_or_none(self._comm, self._read_newest)
-        told = self._comm.gather_bytes(msgspec.json.encode((found.name, found.progress)))[0]
-        name, progress = msgspec.json.decode(told, type=tuple[str, Progress])
+        mine = found.name, found.progress
+        name, progress = self._from_leader(mine, tuple[str, Progress])
         if not name:
             return found
         self._spread()
         return RestoredCheckpoint(progress, name, found.troubles)
 
     def roll_back(self, progress: Progress) -> Progress:
-        """Put back the newest checkpoint known to be good, or the start; return where to go on.
+        """Restore the newest checkpoint known to be good, or the start; return where to go on.
 
         Newer checkpoints are removed. If the process is killed before the next save, the run
-        goes on from that checkpoint and comes to the same roll-back again.
+        continues from that checkpoint and comes to the same roll-back again.
         """
         good = all_or_none(self._comm, lambda: self._read_good(progress.guard.safe[0]))
-        told = self._comm.gather_bytes(msgspec.json.encode(good))[0]
+        to: Progress = self._from_leader(good, Progress)
         self._spread()
-        return rolled_back(progress, msgspec.json.decode(told, type=Progress))
+        return rolled_back(progress, to)
 
     def restore_best(self) -> Progress:
-        """Put the best weights, or averages if they are on, into the model."""
+        """Load the best weights into the model, or their averages if the run keeps them."""
         found = all_or_none(self._comm, self._read_best)
         tensors = tensors_from_leader(self._comm, state.model_tensors(self._model))
         state.restore_model(self._model, tensors, where=str(self._directory))
-        told = self._comm.gather_bytes(msgspec.json.encode(found))[0]
-        return msgspec.json.decode(told, type=Progress)
+        best: Progress = self._from_leader(found, Progress)
+        return best
 
-    def _write(self, progress: Progress, exchange: Mapping[str, Tensor]) -> bytes:
+    def _from_leader(self, value: object, kind: Any) -> Any:
+        """Return the `value` of the leading process, which is of type `kind`."""
+        rows = self._comm.gather_bytes(msgspec.json.encode(value))
+        return msgspec.json.decode(rows[0], type=kind)
+
+    def _write(self, progress: Progress, exchange: Mapping[str, Tensor]) -> Saved | Warned:
         began = time.perf_counter()
         try:
             manifest = checkpoint.save(
@@ -108,35 +115,30 @@ class CheckpointSync:
             self._tidy(progress)
         except (OSError, RunError) as error:
             message = f"the checkpoint of step {progress.step} was not saved: {error}"
-            return msgspec.json.encode(
-                Warned(time=time.time(), step=progress.step, message=message)
-            )
+            return Warned(time=time.time(), step=progress.step, message=message)
         files = {name: entry.bytes for name, entry in manifest.files.items()}
         name = checkpoint.name_of(progress.step)
-        files[checkpoint.MANIFEST] = (
-            (self._directory / name / checkpoint.MANIFEST).stat().st_size
-        )
-        return msgspec.json.encode(
-            Saved(
-                time=time.time(),
-                step=progress.step,
-                name=name,
-                bytes=sum(files.values()),
-                files=files,
-                seconds=time.perf_counter() - began,
-            )
+        manifest_path = self._directory / name / checkpoint.MANIFEST
+        files[checkpoint.MANIFEST] = manifest_path.stat().st_size
+        return Saved(
+            time=time.time(),
+            step=progress.step,
+            name=name,
+            bytes=sum(files.values()),
+            files=files,
+            seconds=time.perf_counter() - began,
         )
 
     def _tidy(self, progress: Progress) -> None:
-        """Let the pointers say what `progress` knows, and remove what is no longer needed.
+        """Update the pointers from `progress`, and remove checkpoints nobody needs any more.
 
-        Also done when a run is continued: a kill can come between a save and its pointers.
+        A continued run does this too: a kill can come between a save and its pointers.
         """
         best = checkpoint.name_of(progress.best_step) if progress.best_step else ""
         pointers = {"latest": checkpoint.name_of(progress.step), "best": best}
         for pointer, name in pointers.items():
-            there = (self._directory / name).is_dir()  # the best one's save may have failed
-            if name and there and checkpoint.pointed(self._directory, pointer) != name:
+            exists = (self._directory / name).is_dir()  # saving the best one may have failed
+            if name and exists and checkpoint.pointed(self._directory, pointer) != name:
                 checkpoint.point(self._directory, pointer, name)
         guard = progress.guard
         good = {checkpoint.name_of(step) for step in (*guard.safe, *guard.next_safe) if step}
@@ -161,8 +163,8 @@ class CheckpointSync:
         name, _ = checkpoint.newest(self._directory, up_to)
         if not name:
             raise RunError(
-                f"the run diverged, and checkpoint {checkpoint.name_of(up_to)}, the last good "
-                "one, is gone",
+                "the run diverged, and its last good checkpoint "
+                f"{checkpoint.name_of(up_to)} is gone",
                 where=str(self._directory),
                 fix="start a new run with a lower learning rate",
             )
@@ -172,7 +174,7 @@ class CheckpointSync:
         return progress
 
     def _begin_again(self) -> Progress:
-        """Make everything as it was before the first update; remove what came of it.
+        """Restore the state before the first update; remove the checkpoints made since.
 
         This needs no checkpoint: the first weights follow from the seed.
         """
@@ -184,7 +186,7 @@ class CheckpointSync:
         return Progress()
 
     def _load(self, name: str) -> Progress:
-        """Put the checkpoint `name` into model, optimizer and averages of this process."""
+        """Load the checkpoint `name` into model, optimizer and averages of this process."""
         loaded = checkpoint.load(self._directory / name)
         where = str(self._directory / name)
         state.restore_model(self._model, loaded.model, where=where)
@@ -193,7 +195,7 @@ class CheckpointSync:
         return loaded.progress
 
     def _spread(self) -> None:
-        """Give all processes what the leading one has."""
+        """Give all processes the state of the leading one."""
         where = f"the leading process, from {self._directory}"
         model = tensors_from_leader(self._comm, state.model_tensors(self._model))
         state.restore_model(self._model, model, where=where)
@@ -220,3 +222,49 @@ class CheckpointSync:
         best_weights = weights_of(averages) or loaded.model
         state.restore_model(self._model, best_weights, where=str(self._directory / name))
         return loaded.progress
+
+
+def save(
+    checkpoint_sync: CheckpointSync, progress: Progress, *, due: bool
+) -> Generator[AnyEvent, None, Progress]:
+    """Save the run; return the progress that knows of the save.
+
+    A run can roll back only to saves that were `due`. Rolling back to one that somebody asked
+    for, or at which the run was stopped, would make it differ from an undisturbed run.
+    """
+    guard = after_save(progress.guard, progress.step, progress.best_step)
+    after = replace(progress, guard=guard) if due else progress
+    event = checkpoint_sync.save(after)
+    yield event
+    return after if isinstance(event, Saved) else progress
+
+
+def roll_back(
+    checkpoint_sync: CheckpointSync, progress: Progress, reason: str
+) -> Generator[AnyEvent, None, Progress]:
+    """Go back to the last good checkpoint, or the start; return where to go on.
+
+    The learning rate is lower from there on. The result is saved at once and replaces that
+    checkpoint.
+    """
+    good = progress.guard.safe[0]
+    last_good = f"the last good checkpoint is {checkpoint.name_of(good)}"
+    if progress.roll_backs >= ROLL_BACKS:
+        raise RunError(
+            f"the run diverged at step {progress.step} ({reason}), after {ROLL_BACKS} "
+            f"roll-backs and at {progress.rate_factor:g} of its learning rate",
+            where=last_good if good else "no checkpoint was good",
+            fix="start a new run with a lower rate or a longer warm-up and `train.clip_norm "
+            "= 1.0`; look for bad text in the corpus",
+        )
+    back = checkpoint_sync.roll_back(progress)
+    yield RolledBack(
+        time=time.time(),
+        step=progress.step,
+        to_step=back.step,
+        reason=reason,
+        rate_factor=back.rate_factor,
+        number=back.roll_backs,
+    )
+    yield checkpoint_sync.save(back)
+    return back
