@@ -57,8 +57,8 @@ def test_lines_that_fit_are_nothing_to_talk_about(bundle):
 def test_a_line_that_was_cut_is_told_of(bundle):
     told = translate(bundle, ["short", "x" * 11, "", "x" * 21])
     assert told == [
-        "note: line 2 was longer than 10 pieces; translated in 2 parts",
-        "note: line 4 was longer than 10 pieces; translated in 3 parts",
+        "note: line 2 has over 10 pieces and was translated in 2 parts",
+        "note: line 4 has over 10 pieces and was translated in 3 parts",
     ]
 
 
@@ -66,7 +66,7 @@ def test_many_cut_lines_are_counted(bundle):
     told = translate(bundle, ["x" * 11] * 7)
     assert len(told) == 6
     assert told[4].startswith("note: line 5 ")
-    assert told[5] == "note: 7 lines in all were longer than 10 pieces"
+    assert told[5] == "note: 7 lines in total were longer than 10 pieces"
 
 
 def test_show_names_both_vocabularies_and_how_text_is_written(bundle):

@@ -39,7 +39,7 @@ def test_the_page_answers_how_big_the_training_set_is(corpus):
     assert "train train.en: 400 lines" in page
     assert corpus.manifest.inputs[-1].source.sha256 in page
     assert corpus.fingerprint in page
-    assert "each pair 2.5 times an epoch" in page
+    assert "each pair 2.5 times per epoch" in page
     first, second = train.blocks
     assert f"an epoch has {first.pairs + 2.5 * second.pairs:.0f} pairs" in page
 
@@ -67,7 +67,7 @@ def test_the_settings_that_shaped_the_corpus_are_named(corpus):
     page = "\n".join(corpus_page(corpus))
     assert "max_pieces 200, max_length_ratio 4.0" in page
     assert "byte_fallback false, character_coverage 1.0" in page
-    assert "filters that were off: wrong_language" in page
+    assert "filters turned off: wrong_language" in page
 
 
 def test_text_that_was_only_fetched_is_told_as_such(tmp_path):

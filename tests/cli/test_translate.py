@@ -183,7 +183,7 @@ def test_several_models_translate_together(home):
 def test_together_they_take_lines_as_long_as_all_of_them_can(home):
     assert run(home, "one", lines="x" * 30).stderr == ""
     told = run(home, "one", "two", lines="x" * 30).stderr
-    assert told == "note: line 1 was longer than 9 pieces; translated in 4 parts\n"
+    assert told == "note: line 1 has over 9 pieces and was translated in 4 parts\n"
 
 
 OTHERS = {

@@ -76,12 +76,12 @@ def test_the_summary_fits_80_columns_and_names_every_reason(home):
     ]
     assert "    | да, конечно, да, конечно" in table
     assert max(map(len, table)) < 80
-    assert run(home).stderr == "corpus made/corpus is there and up to date\n"
+    assert run(home).stderr == "corpus made/corpus is up to date\n"
 
 
 def test_where_the_size_of_the_vocabulary_comes_from_is_told(home):
     done = run(home, "--set", "corpus.vocabulary=5000")
-    assert "too poor for the vocabulary of 5,000 that was asked for" in done.stderr
+    assert "too small for a vocabulary of 5,000 pieces" in done.stderr
     (home / "made" / "corpus" / "pieces.model").rename(home / "given.model")
     shutil.rmtree(home / "made" / "corpus")
     given = run(home, corpus='pieces_model = "given.model"')
@@ -97,7 +97,7 @@ def test_adding_a_source_is_told(home):
     more = FILES.format(ending="") + '\n[[data.train]]\ntsv = "text/more.tsv"'
     done = run(home, train=more)
     assert done.returncode == 0, done.stderr
-    assert "1 source re-used, 1 added; the pieces stay those of made/corpus" in done.stderr
+    assert "1 source reused, 1 added; made/corpus keeps its vocabulary" in done.stderr
     lighter = run(home, train=more + "\nweight = 0.5")
     assert lighter.stderr == "corpus made/corpus is up to date; only weights changed\n"
 

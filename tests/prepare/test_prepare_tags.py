@@ -150,7 +150,7 @@ def test_the_page_of_a_corpus_shows_tags_and_shares(tmp_path):
     page = "\n".join(corpus_page(corpus))
     sizes = [block.pairs for block in corpus.split("train").blocks]
     share = 2 * sizes[1] / (sizes[0] + 2 * sizes[1])
-    assert f"{share:.1%} of an epoch, each pair 2 times an epoch, tagged <BT>" in page
+    assert f"{share:.1%} of an epoch, each pair 2 times per epoch, tagged <BT>" in page
     assert "tags: <BT>" in page
 
 
@@ -223,7 +223,7 @@ def test_models_made_elsewhere_must_have_the_tag(tmp_path):
 
 
 BAD = [
-    ({"tag": "BT"}, {}, "like a word"),
+    ({"tag": "BT"}, {}, "mistaken for a word"),
     ({"tag": "<B T>"}, {}, "space"),
     ({"tag": "<BT>"}, {"lowercase": True}, "normalising the text turns it into <bt>"),
     ({"tag": "<“x”>"}, {"plain_quotes": True}, "normalising the text turns it into"),

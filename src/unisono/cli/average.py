@@ -1,4 +1,4 @@
-"""`unisono average`: one bundle from several checkpoints."""
+"""`unisono average`: average several checkpoints into one bundle."""
 
 import sys
 from pathlib import Path
@@ -13,21 +13,24 @@ from unisono.records.layout import RunDirectory
 @click.command()
 @click.argument("run", type=PathType)
 @click.option(
-    "--last", type=click.IntRange(1), default=None, help="Take the newest so many checkpoints."
+    "--last",
+    type=click.IntRange(1),
+    default=None,
+    help="Average this many of the newest checkpoints.",
 )
 @click.option(
     "--checkpoints",
     default="",
     metavar="NAME,NAME",
-    help="Take these: names such as step-0001000, or paths to those of other runs.",
+    help="Average these: names such as step-0001000, or paths to checkpoints of other runs.",
 )
 @click.option("--to", type=PathType, required=True, help="The bundle to write.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be averaged.")
+@click.option("--dry-run", is_flag=True, help="Only show which checkpoints would be averaged.")
 def average(run: Path, last: int | None, checkpoints: str, to: Path, dry_run: bool) -> None:
-    """Average the weights of checkpoints of RUN into a bundle that `translate` accepts.
+    """Average the weights of checkpoints of RUN into a bundle for `unisono translate`.
 
-    Without --last or --checkpoints all that the run has kept are taken. They must have the
-    same model and corpus. The bundle has no scores: `unisono translate` and `score` tell.
+    Without --last or --checkpoints, average all checkpoints that the run has kept. They must
+    have the same model and corpus. The bundle has no scores: use `translate` and `score`.
     """
     if last and checkpoints:
         raise ConfigError(

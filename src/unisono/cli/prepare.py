@@ -1,4 +1,4 @@
-"""`unisono prepare`: raw text to corpus."""
+"""`unisono prepare`: from raw text to a corpus."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -21,16 +22,13 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 
 from unisono.cli.options import config_argument, set_option
-from unisono.cli.pages.corpus import short
 from unisono.config.load import load_settings
 from unisono.config.settings import Settings
-from unisono.corpus.manifest import CorpusManifest
-from unisono.corpus.reader import open_corpus
-from unisono.prepare.build import prepare_corpus
-from unisono.prepare.job import PrepareProgress
 from unisono.units import amount_of_bytes, duration
 
-_WIDTH = 80  # of a line where there is no terminal
+_WIDTH = 80  # of a line if there is no terminal
+
+Progress = tuple[str, int, int]  # a stage, and how much of it is done, of how much
 
 
 @click.command()
@@ -41,12 +39,12 @@ _WIDTH = 80  # of a line where there is no terminal
     type=click.IntRange(1),
     default=lambda: len(os.sched_getaffinity(0)),
     show_default="the cores this process may use",
-    help="How many processes clean and encode; 1 starts no other.",
+    help="Processes that clean and encode the text; with 1 this process does it all.",
 )
 @click.option(
     "--invalid",
     type=click.Choice(["drop", "fail"]),
-    help="What to do with lines that are no text in UTF-8; overrides corpus.invalid.",
+    help="What to do with lines that are not valid UTF-8; overrides corpus.invalid.",
 )
 def prepare(
     config: Path, overrides: tuple[str, ...], workers: int, invalid: str | None
@@ -60,29 +58,39 @@ def prepare(
 def prepare_for(settings: Settings, workers: int = 0) -> None:
     """Prepare the corpus of `settings`, with progress on standard error.
 
-    Without a number of workers there are as many as there are cores.
+    Without a number of workers there are as many as cores.
     """
+    from unisono.corpus.reader import open_corpus
+
     began, directory = time.monotonic(), settings.corpus.directory
     count = workers or len(os.sched_getaffinity(0))
-    last = draw(prepare_corpus(settings.data, settings.corpus, workers=count))
-    if last.stage == "up to date":
-        print(f"corpus {directory} is there and up to date", file=sys.stderr)
+    stage, done, total = show_progress(_stages(settings, count))
+    if stage == "up to date":
+        print(f"corpus {directory} is up to date", file=sys.stderr)
         return
-    if last.stage == "weights changed":
-        print(f"corpus {directory} is up to date; only weights changed", file=sys.stderr)
+    if stage == "weights changed":
+        print(f"corpus {directory} is up to date; only its weights changed", file=sys.stderr)
         return
-    if last.stage == "added":
-        kept = last.total - last.done
+    if stage == "added":
+        kept = total - done
         sources = "source" if kept == 1 else "sources"
-        what = f"{kept} {sources} re-used, {last.done} added"
-        print(f"{what}; the pieces stay those of {directory}", file=sys.stderr)
+        what = f"{kept} {sources} reused, {done} added"
+        print(f"{what}; {directory} keeps its vocabulary", file=sys.stderr)
     manifest = open_corpus(Path(directory)).manifest
     took = duration(time.monotonic() - began)
     width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stderr.isatty() else _WIDTH
     print("\n".join(_summary(directory, manifest, took, width)), file=sys.stderr)
 
 
-def _summary(directory: str, manifest: CorpusManifest, took: str, width: int) -> Iterator[str]:
+def _stages(settings: Settings, workers: int) -> Generator[Progress, None, None]:
+    from unisono.prepare.build import prepare_corpus
+
+    with closing(prepare_corpus(settings.data, settings.corpus, workers=workers)) as steps:
+        for step in steps:
+            yield step.stage, step.done, step.total
+
+
+def _summary(directory: str, manifest: Any, took: str, width: int) -> Iterator[str]:
     train = manifest.splits["train"]
     dropped = sum(drop.count for drop in manifest.dropped_from(training=True).values())
     size = sum(entry.source.text_bytes + entry.target.text_bytes for entry in manifest.inputs)
@@ -95,7 +103,7 @@ def _summary(directory: str, manifest: CorpusManifest, took: str, width: int) ->
     )
     wanted = manifest.settings.get("vocabulary", 0)
     if not given and min(_vocabularies(manifest)) < wanted:
-        yield f"the text is too poor for the vocabulary of {wanted:,} that was asked for"
+        yield f"the text is too small for a vocabulary of {wanted:,} pieces"
     unknown = train.source_unknown + train.target_unknown
     if unknown:
         share = unknown / (train.source_tokens + train.target_tokens)
@@ -103,13 +111,15 @@ def _summary(directory: str, manifest: CorpusManifest, took: str, width: int) ->
     yield from _drops(manifest, width)
 
 
-def _vocabularies(manifest: CorpusManifest) -> list[int]:
+def _vocabularies(manifest: Any) -> list[int]:
     own = [] if manifest.joint else [manifest.source_vocabulary]
     return [*own, manifest.vocabulary]
 
 
-def _drops(manifest: CorpusManifest, width: int) -> Iterator[str]:
-    """Yield a table of the reasons, and below each an example in two lines."""
+def _drops(manifest: Any, width: int) -> Iterator[str]:
+    """Yield a table of the reasons, with an example of two lines below each."""
+    from unisono.cli.pages.corpus import short
+
     training, total = manifest.dropped_from(training=True), manifest.read_training_pairs
     held_out = manifest.dropped_from(training=False)
     if manifest.dropped:
@@ -121,9 +131,9 @@ def _drops(manifest: CorpusManifest, width: int) -> Iterator[str]:
             yield f"    | {short(side, width - 7)}"
 
 
-def draw(progress: Generator[PrepareProgress, None, None]) -> PrepareProgress:
-    """Draw progress on a terminal, say nothing in a log file; return the last."""
-    last = PrepareProgress("", 0, 0)
+def show_progress(progress: Generator[Progress, None, None]) -> Progress:
+    """Show progress on a terminal, and nothing in a log file; return the last stage."""
+    last: Progress = ("", 0, 0)
     console = Console(file=sys.stderr)
     with closing(progress) as steps:
         if not console.is_terminal:
@@ -137,10 +147,10 @@ def draw(progress: Generator[PrepareProgress, None, None]) -> PrepareProgress:
         )
         with Bar(*columns, console=console, transient=True) as bar:
             task = bar.add_task("preparing", total=None)
-            for at in steps:
-                if at.stage != last.stage:  # a new task: its clock begins at 0
+            for stage, done, total in steps:
+                if stage != last[0]:  # a new task, so that its clock starts at 0
                     bar.remove_task(task)
-                    task = bar.add_task(at.stage, total=at.total or None)
-                bar.update(task, completed=at.done, total=at.total or None)
-                last = at
+                    task = bar.add_task(stage, total=total or None)
+                bar.update(task, completed=done, total=total or None)
+                last = stage, done, total
     return last

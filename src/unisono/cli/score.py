@@ -14,13 +14,13 @@ from unisono.score import score_files
 @click.argument("reference", type=PathType)
 @click.option("--json", "as_json", is_flag=True, help="Print the score as JSON.")
 def score(translation: Path, reference: Path, as_json: bool) -> None:
-    """Compute cased, detokenised sacreBLEU of TRANSLATION against REFERENCE.
+    """Compute the BLEU of TRANSLATION against REFERENCE, cased and detokenised, by sacreBLEU.
 
-    What follows the ± is half of the 95 % interval, by bootstrap over the sentences.
+    The number after ± is half of the 95 % confidence interval, by bootstrap resampling.
     """
     bleu = score_files(translation, reference)
     if as_json:
-        told = {"bleu": bleu.score, "low": bleu.low, "high": bleu.high}
-        print(json.dumps({**told, "signature": bleu.signature}))
+        result = {"bleu": bleu.score, "low": bleu.low, "high": bleu.high}
+        print(json.dumps({**result, "signature": bleu.signature}))
     else:
         print(f"BLEU {bleu.score:.2f} ± {(bleu.high - bleu.low) / 2:.2f}  {bleu.signature}")

@@ -1,4 +1,4 @@
-"""`unisono translate`: standard input to standard output."""
+"""`unisono translate`: translate standard input to standard output."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from unisono.bundle.format import bundle_at
 from unisono.cli.options import PathType
 from unisono.errors import ConfigError, DataError
 
-CUTS_TOLD = 5
+SPLITS_REPORTED = 5
 
 
 @click.command()
@@ -22,12 +22,15 @@ CUTS_TOLD = 5
     type=PathType,
     required=True,
     multiple=True,
-    help="A bundle, or a run directory that has one; several translate together.",
+    help="A bundle, or a finished run; give several for an ensemble.",
 )
+@click.option("--beam", type=click.IntRange(1), default=None, help="Beam size; 1 is greedy.")
 @click.option(
-    "--beam", type=click.IntRange(1), default=None, help="Prefixes kept; 1 is greedy."
+    "--length-penalty",
+    type=click.FloatRange(0),
+    default=None,
+    help="Exponent of the length penalty; higher favours longer translations.",
 )
-@click.option("--length-penalty", type=click.FloatRange(0), default=None)
 @click.option(
     "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True
 )
@@ -35,13 +38,13 @@ CUTS_TOLD = 5
     "--batch-lines",
     type=click.IntRange(1),
     default=None,
-    help="Lines read before any is written.  [default: 1000, or 250 a worker if that is more]",
+    help="Lines to read before writing any.  [default: the larger of 1000 and 250 per worker]",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1),
     default=None,
-    help="Processes that translate, each on one core.  [default: one a core; on a GPU, one]",
+    help="Processes that translate, each on one core.  [default: one per core; 1 on a GPU]",
 )
 def translate(
     models: tuple[Path, ...],
@@ -54,11 +57,11 @@ def translate(
     """Translate standard input to standard output, line by line.
 
     The output has as many lines as the input, in the same order; an empty line gives an
-    empty line. A line longer than the model was trained for is translated in parts, and
-    standard error tells which. Several models must have been trained on the same pieces;
-    each next word is the one that they find likeliest on average.
+    empty line. A line longer than the model was trained on is translated in parts, which is
+    noted on standard error. The models of an ensemble must share their vocabulary; the search
+    uses the mean of their probabilities.
     """
-    # Workers have one thread each, also in the library that numpy multiplies with.
+    # Each worker has one thread, in numpy's BLAS, too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from unisono.bundle.reader import ensemble, open_bundle
     from unisono.comm.bootstrap.join import pick_device
@@ -71,21 +74,21 @@ def translate(
     translator = ensemble(bundles, place, decoding)
     workers = _workers(workers, place)
     ahead = batch_lines or max(1000, 250 * workers)
-    cut = 0
+    split = 0
     stream = translator.translate_stream(_lines(), ahead, workers)
     for number, line in enumerate(stream, start=1):
         sys.stdout.buffer.write(line.text.encode("utf-8") + b"\n")
         sys.stdout.buffer.flush()
         if line.parts > 1:
-            cut += 1
-            _tell_of_cut(cut, number, line.parts, translator.max_pieces)
-    if cut > CUTS_TOLD:
-        _say(f"{cut:,} lines in all were longer than {translator.max_pieces} pieces")
+            split += 1
+            _report_split(split, number, line.parts, translator.max_pieces)
+    if split > SPLITS_REPORTED:
+        _say(f"{split:,} lines in total were longer than {translator.max_pieces} pieces")
 
 
-def _tell_of_cut(cut: int, number: int, parts: int, longest: int) -> None:
-    if cut <= CUTS_TOLD:
-        _say(f"line {number} was longer than {longest} pieces; translated in {parts} parts")
+def _report_split(split: int, number: int, parts: int, longest: int) -> None:
+    if split <= SPLITS_REPORTED:
+        _say(f"line {number} has over {longest} pieces and was translated in {parts} parts")
 
 
 def _workers(wanted: int | None, device: str) -> int:
@@ -103,7 +106,7 @@ def _say(message: str) -> None:
 
 
 def _lines() -> Iterator[str]:
-    # Bytes split at \n only: other separators of Unicode are part of a line.
+    # Only \n ends a line: the other line separators of Unicode are text.
     for number, raw in enumerate(sys.stdin.buffer, start=1):
         try:
             yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
@@ -111,5 +114,5 @@ def _lines() -> Iterator[str]:
             raise DataError(
                 f"line {number} is not UTF-8: {error.reason}",
                 where="standard input",
-                fix="convert it first; nothing from this batch of lines on was translated",
+                fix="convert it first; this batch of lines was not translated",
             ) from error

@@ -1,4 +1,4 @@
-"""What `unisono show` says of a corpus: how big is the training set, and how do you know?"""
+"""The page of `unisono show` about a corpus: its size, its origin and what was dropped."""
 
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -10,8 +10,8 @@ from unisono.units import amount_of_bytes
 
 FIRST_PAIRS = 3
 WIDTH = 34  # of one side of an example
-BAR = 18
-PIECES_A_ROW = 10  # of the manifest's histogram
+HISTOGRAM_WIDTH = 18
+PIECES_PER_ROW = 10  # as in the manifest's histogram
 
 
 def corpus_page(corpus: Corpus) -> Iterator[str]:
@@ -70,7 +70,7 @@ def _sources(blocks: list[Block]) -> Iterator[str]:
     parts = shares([CorpusSource(block.pairs, block.weight) for block in blocks])
     for number, (block, part) in enumerate(zip(blocks, parts, strict=True), start=1):
         yield _size(f" source {number}", block)
-        each = f", each pair {block.weight:g} times an epoch" if block.weight != 1 else ""
+        each = f", each pair {block.weight:g} times per epoch" if block.weight != 1 else ""
         tag = f", tagged {block.tag}" if block.tag else ""
         yield f"{'':12}{part:.1%} of an epoch{each}{tag}"
 
@@ -117,7 +117,7 @@ def _settings(manifest: CorpusManifest) -> Iterator[str]:
     yield f"normalised: NFC{''.join(f', {name}' for name in options)}"
     filters = [name for name in chosen if name.startswith("drop_")]
     off = [name.removeprefix("drop_") for name in filters if not chosen[name]]
-    yield f"filters that were off: {', '.join(off) or 'none'}"
+    yield f"filters turned off: {', '.join(off) or 'none'}"
 
 
 def _toml(value: object) -> str:
@@ -136,7 +136,7 @@ def _vocabulary(manifest: CorpusManifest) -> Iterator[str]:
     if manifest.tags:
         yield f"tags: {' '.join(manifest.tags)}"
     if learning.algorithm == "given":
-        yield "given as a model; sha256 " + ", ".join(learning.models)
+        yield "from given model files; sha256 " + ", ".join(learning.models)
     elif learning.algorithm:
         yield f"learnt by {learning.algorithm} from {learning.lines:,} lines"
     yield (
@@ -153,9 +153,12 @@ def _lengths(manifest: CorpusManifest) -> Iterator[str]:
     yield f"{'':11}{manifest.source_language:34}{manifest.target_language}"
     rows = zip_longest(train.source_lengths, train.target_lengths, fillvalue=0)
     for number, counts in enumerate(rows):
-        first = number * PIECES_A_ROW + 1
-        sides = [f"{'█' * round(BAR * n / most):{BAR}} {n:>12,}" for n in counts]
-        yield f"{f'{first}–{first + PIECES_A_ROW - 1}':>8}   {'   '.join(sides)}"
+        first = number * PIECES_PER_ROW + 1
+        sides = [
+            f"{'█' * round(HISTOGRAM_WIDTH * n / most):{HISTOGRAM_WIDTH}} {n:>12,}"
+            for n in counts
+        ]
+        yield f"{f'{first}–{first + PIECES_PER_ROW - 1}':>8}   {'   '.join(sides)}"
 
 
 def _first_pairs(corpus: Corpus) -> Iterator[str]:
@@ -174,6 +177,6 @@ def _side_by_side(source: str, target: str) -> str:
 
 
 def short(text: str, width: int) -> str:
-    """Return `text` for a line of a terminal: cut to `width`, nothing in it unprintable."""
+    """Return `text` for one line of a terminal: at most `width` printable characters."""
     shown = "".join(c if c.isprintable() else "·" for c in text)
     return shown if len(shown) <= width else shown[: width - 1] + "…"

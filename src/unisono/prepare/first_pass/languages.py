@@ -1,12 +1,10 @@
-"""Which scripts languages are written in, and lines that are written in others.
+"""Find lines in the wrong script or in the wrong language.
 
-Scripts are known by the ranges of their letters; languages by their codes, such as "de",
-"deu", "pt-BR" or "sr-Latn". A language that is not in the table is never judged.
+Scripts are ranges of letters; languages have codes such as "de", "deu", "pt-BR" or "sr-Latn".
+Lines of a language that is not in the table pass the script filter.
 
-Lines in another language than their file should hold; needs the package py3langid.
-
-Its guess is a guess: it is asked about long sentences only, and believed only if it is
-nearly sure. Languages that are written nearly alike are not held against each other.
+The language filter needs the package py3langid. It classifies long sentences only, drops a
+line only if the classifier is nearly certain, and does not separate very similar languages.
 """
 
 import importlib
@@ -100,7 +98,7 @@ _LANGUAGES = {
 }
 _SCRIPTS = {code: names for names, codes in _LANGUAGES.items() for code in codes.split()}
 
-# What all scripts share: no letters, so they need no closer look.
+# Characters that all scripts share: no letters.
 _SHARED = (
     "\\x00-@\\[-`{-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\xd7\xf7"
     "\u2000-\u206f\u20a0-\u20cf\u2190-\u2bff\u3000-\u3003"
@@ -108,7 +106,7 @@ _SHARED = (
 
 
 class ScriptFilter:
-    """Find lines of which more than half of the letters are not of a language's scripts."""
+    """Find lines with more than half of their letters outside the scripts of a language."""
 
     def __init__(self, language: str) -> None:
         letters = "".join(_LETTERS[name] for name in _scripts_of(language))
@@ -140,18 +138,27 @@ def _scripts_of(language: str) -> list[str]:
 PACKAGE = "py3langid"
 
 _FEWEST_LETTERS = 40
-_SURE = 0.9
+_CERTAIN = 0.9
 _UNLIKELY = 0.05
-_ALIKE = ("bs hr sh sr", "da nb nn no", "id ms", "cs sk", "af nl", "es gl", "be ru uk", "bg mk")
+_SIMILAR_LANGUAGES = (
+    "bs hr sh sr",
+    "da nb nn no",
+    "id ms",
+    "cs sk",
+    "af nl",
+    "es gl",
+    "be ru uk",
+    "bg mk",
+)
 
 
 class LanguageFilter:
-    """Find lines that are in another language than `language`; "" judges nothing."""
+    """Find lines in another language than `language`; "" finds none."""
 
     def __init__(self, language: str) -> None:
         code = language.replace("_", "-").split("-")[0].lower()
-        groups = [group.split() for group in _ALIKE]
-        self._alike = {code, *chain(*(group for group in groups if code in group))}
+        groups = [group.split() for group in _SIMILAR_LANGUAGES]
+        self._similar = {code, *chain(*(group for group in groups if code in group))}
         self._language = code
         self._identifier: Any = None
 
@@ -171,17 +178,17 @@ class LanguageFilter:
         if len(line) < _FEWEST_LETTERS or sum(map(str.isalpha, line)) < _FEWEST_LETTERS:
             return False
         likeliest, probability = self._identifier.classify(line)
-        if likeliest in self._alike or probability < _SURE:
+        if likeliest in self._similar or probability < _CERTAIN:
             return False
         own = float(dict(self._identifier.rank(line))[self._language])
         return own < _UNLIKELY
 
 
 def check_installed(settings: CorpusSettings) -> None:
-    """Raise an error if languages are to be told and the package for it is not there."""
+    """Raise an error if the language filter is on and its package is not installed."""
     if settings.drop_wrong_language and importlib.util.find_spec(PACKAGE) is None:
         raise ConfigError(
-            f"the package {PACKAGE}, which tells languages, is not installed",
+            f"the package {PACKAGE}, which identifies languages, is not installed",
             where="corpus.drop_wrong_language",
             fix="pip install 'unisono[languages]', or set it to false",
         )
