@@ -10,7 +10,7 @@ import sacrebleu
 
 from unisono.datasets.builtin.english import third_person_of
 from unisono.datasets.builtin.generate import generate, is_held_out, stream
-from unisono.datasets.builtin.lexicon import ADJECTIVES, NOUNS, VERBS
+from unisono.datasets.builtin.lexicon import ADJECTIVES, NOUNS, VERB_GROUPS
 
 _WORD = re.compile(r"[\w'-]+")
 
@@ -73,7 +73,7 @@ def test_held_out_adjectives_and_nouns_never_touch_in_the_training_text(builtin)
 def test_held_out_verbs_and_objects_never_meet_in_the_training_text(builtin):
     held_out = {
         (said, form)
-        for verb in VERBS["with accusative"]
+        for verb in VERB_GROUPS["with accusative"]
         if not verb.preposition
         for said in (verb.english, third_person_of(verb.english), verb.past)
         for noun in NOUNS

@@ -16,7 +16,7 @@ from unisono.datasets.builtin.clauses import (
 )
 from unisono.datasets.builtin.english import Form
 from unisono.datasets.builtin.german import REFLEXIVES, with_preposition
-from unisono.datasets.builtin.lexicon import ADJECTIVES, NOUNS, VERBS
+from unisono.datasets.builtin.lexicon import ADJECTIVES, NOUNS, VERB_GROUPS
 from unisono.datasets.builtin.noun_phrases import (
     IT,
     PRONOUNS,
@@ -27,7 +27,7 @@ from unisono.datasets.builtin.noun_phrases import (
 )
 from unisono.datasets.builtin.predicates import Predicate, applied_to, describing
 from unisono.datasets.builtin.statements import price
-from unisono.datasets.builtin.times import NOTHING, Adverbial, clock, dates
+from unisono.datasets.builtin.times import NO_ADVERBIAL, Adverbial, clock, dates
 from unisono.datasets.builtin.words import GrammaticalCase
 
 THE, A = german.THE, german.A
@@ -45,16 +45,16 @@ def phrase(determiner, words):
     return noun_phrase(determiner, adjective, noun, name == noun.english_plural)
 
 
-def verb(name, table=VERBS["with accusative"]):
+def verb(name, table=VERB_GROUPS["with accusative"]):
     return next(verb for verb in table if verb.name == name)
 
 
-def does(name, target, table=VERBS["with accusative"]):
+def does(name, target, table=VERB_GROUPS["with accusative"]):
     return applied_to(verb(name, table), target)
 
 
 def concerns(name, subject, target):
-    found = verb(name, VERBS["with preposition"])
+    found = verb(name, VERB_GROUPS["with preposition"])
     return Predicate(
         found,
         f"{found.preposition} {target.english_object}".strip(),
@@ -63,18 +63,18 @@ def concerns(name, subject, target):
     )
 
 
-CALLS = does("call", phrase(THE, "man"), VERBS["separable with accusative"])
-PICKS_UP = does("pick up", phrase(THE, "old aunt"), VERBS["separable with accusative"])
-PICKS_HIM_UP = does("pick up", HE, VERBS["separable with accusative"])
+CALLS = does("call", phrase(THE, "man"), VERB_GROUPS["separable with accusative"])
+PICKS_UP = does("pick up", phrase(THE, "old aunt"), VERB_GROUPS["separable with accusative"])
+PICKS_HIM_UP = does("pick up", HE, VERB_GROUPS["separable with accusative"])
 LOOKS_FOR_HIM = does("look for", HE)
 BUYS_CAR = does("buy", phrase(THE, "car"))
 BUYS_HATS = does("buy", phrase(german.BARE, "red hats"))
 NO_DOG = does("see", phrase(german.NOT_A, "dog"))._replace(says_kein=True)
 NO_MILK = does("buy", phrase(german.NOT_ANY, "cold milk"))._replace(says_kein=True)
-HELPS = does("help", phrase(THE, "children"), VERBS["with dative"])
-SWIMS = Predicate(verb("swim", VERBS["activities"]), "at the lake", late="am See")
-GOES = Predicate(verb("go", VERBS["motions"]), "into the house", late="ins Haus")
-GETS_UP = Predicate(verb("get up", VERBS["separable activities"]), "up")
+HELPS = does("help", phrase(THE, "children"), VERB_GROUPS["with dative"])
+SWIMS = Predicate(verb("swim", VERB_GROUPS["activities"]), "at the lake", late="am See")
+GOES = Predicate(verb("go", VERB_GROUPS["motions"]), "into the house", late="ins Haus")
+GETS_UP = Predicate(verb("get up", VERB_GROUPS["separable activities"]), "up")
 IS_OLD = describing(ADJECTIVES[0], "", True, Chance(0))
 WOMAN, BOYS = phrase(THE, "woman"), phrase(THE, "boys")
 
@@ -166,7 +166,7 @@ def test_statements(clause, english, translation):
         (Clause(WE, CALLS, Form.WANT), "wir den Mann anrufen wollen"),
         (Clause(HE, GOES, Form.PAST, is_negated=True), "er nicht ins Haus gegangen ist"),
         (Clause(ME, PICKS_HIM_UP, Form.FUTURE), "ich ihn abholen werde"),
-        (Clause(IT, Predicate(VERBS["weather"][0])), "es regnet"),
+        (Clause(IT, Predicate(VERB_GROUPS["weather"][0])), "es regnet"),
         (
             Clause(WOMAN, concerns("remember", WOMAN, phrase(MY, "uncle"))),
             "sich die Frau an meinen Onkel erinnert",
@@ -238,4 +238,4 @@ def test_thousands_are_grouped_by_the_habit_of_each_language():
 
 
 def test_nothing_is_said_of_no_time():
-    assert NOTHING == ("", "")
+    assert NO_ADVERBIAL == ("", "")

@@ -11,10 +11,10 @@ from unisono.datasets.builtin.english import (
     with_article,
 )
 from unisono.datasets.builtin.german import infinitive_with_zu, verb_parts
-from unisono.datasets.builtin.lexicon import BE, HAVE, VERBS
+from unisono.datasets.builtin.lexicon import BE, HAVE, VERB_GROUPS
 from unisono.datasets.builtin.words import Person
 
-TABLES = tuple(VERBS.values())
+TABLES = tuple(VERB_GROUPS.values())
 EVERY_VERB = (*(verb for table in TABLES for verb in table), BE, HAVE)
 
 
@@ -87,7 +87,7 @@ def test_past_and_present_never_look_alike():
 def test_no_verb_can_be_read_in_two_ways():
     """If one could sell and sell to, "sells her hats" would have two translations."""
     with_one = {verb.name for table in TABLES[:4] for verb in table}
-    assert with_one.isdisjoint(verb.name for verb in VERBS["with receiver"])
+    assert with_one.isdisjoint(verb.name for verb in VERB_GROUPS["with receiver"])
     for table in TABLES:
         assert len({verb.name for verb in table}) == len(table)
 

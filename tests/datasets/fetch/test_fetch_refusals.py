@@ -107,7 +107,7 @@ def test_no_more_is_read_than_the_file_may_have(server, get, known, body):
 
 
 def test_a_server_that_never_ends_is_stopped(server, get, body, monkeypatch):
-    monkeypatch.setattr(attempt, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(attempt, "LARGEST_DOWNLOAD", 100_000)
     url = server.serve("a.gz", Reply(body, chunked=True))
     refused(get, Remote("a.gz", (url,)), "sends more than the 100,000 bytes")
     url = server.serve("a.gz", Reply(body))

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from unisono.datasets.builtin.chance import Chance
 from unisono.datasets.builtin.english import Form, english_parts
 from unisono.datasets.builtin.german import infinitive_with_zu, verb_parts
-from unisono.datasets.builtin.lexicon import VERBS
+from unisono.datasets.builtin.lexicon import VERB_GROUPS
 from unisono.datasets.builtin.noun_phrases import IT, Combination, NounPhrase, subject_phrase
 from unisono.datasets.builtin.predicates import FRAMES, Predicate, being
-from unisono.datasets.builtin.times import FREQUENCIES, NOTHING, Adverbial, time_for
+from unisono.datasets.builtin.times import FREQUENCIES, NO_ADVERBIAL, Adverbial, time_for
 from unisono.datasets.builtin.words import Verb
 
 
@@ -39,8 +39,8 @@ class Clause(NamedTuple):
     subject: NounPhrase
     predicate: Predicate
     form: Form = Form.PRESENT
-    time: Adverbial = NOTHING
-    frequency: Adverbial = NOTHING
+    time: Adverbial = NO_ADVERBIAL
+    frequency: Adverbial = NO_ADVERBIAL
     is_negated: bool = False
 
     @property
@@ -103,6 +103,13 @@ def german_subordinate(clause: Clause) -> str:
     return _words(_subject_and_pronoun(clause), _middle(clause), parts.closing)
 
 
+def statement(clause: Clause, mark: str = ".") -> SentencePair:
+    """Make a clause a sentence of its own, with the subject first."""
+    return sentence(
+        english_statement(clause), german_statement(clause), clause.combinations, mark
+    )
+
+
 def english_infinitive(clause: Clause) -> str:
     """Say what somebody tries to do, without the subject."""
     predicate = clause.predicate
@@ -157,7 +164,11 @@ _FORMS = {
 }
 _SIMPLE = (Form.PRESENT, Form.PAST, Form.FUTURE)
 PERIODS = (*(Period.PAST,) * 4, *(Period.PRESENT,) * 4, Period.FUTURE)
-_WITH_ANIMALS = (VERBS["activities"], VERBS["separable activities"], VERBS["dwelling"])
+_WITH_ANIMALS = (
+    VERB_GROUPS["activities"],
+    VERB_GROUPS["separable activities"],
+    VERB_GROUPS["dwelling"],
+)
 
 
 @cache
@@ -219,8 +230,8 @@ def finished(
 ) -> Clause:
     """Make a clause of subject and predicate by choosing its verb form and its time."""
     form = form_for(predicate.verb, period, is_negated, chance)
-    time: Adverbial = NOTHING
-    frequency: Adverbial = NOTHING
+    time: Adverbial = NO_ADVERBIAL
+    frequency: Adverbial = NO_ADVERBIAL
     if chance.happens(timed):
         time = time_for(form, is_negated, chance)
     elif form in (Form.PRESENT, Form.PAST) and not is_negated and chance.happens(often):
@@ -238,6 +249,6 @@ def state_clause(chance: Chance, period: Period) -> Clause:
 
 def weather_clause(chance: Chance, period: Period) -> Clause:
     """Compose a clause about the weather."""
-    predicate = Predicate(chance.pick(VERBS["weather"]))
+    predicate = Predicate(chance.pick(VERB_GROUPS["weather"]))
     plain = Form.PAST if period is Period.PAST else Form.PRESENT
     return Clause(IT, predicate, plain)

@@ -15,43 +15,20 @@ from unisono.datasets.builtin.words import (
 
 Table = tuple[tuple[str, ...], ...]
 
-# Rows: nominative, accusative, dative, genitive. Columns: masculine, feminine, neuter, plural.
-_DER = (
-    ("der", "die", "das", "die"),
-    ("den", "die", "das", "die"),
-    ("dem", "der", "dem", "den"),
-    ("des", "der", "des", "der"),
-)
-_STRONG_ARTICLE = (
-    ("er", "e", "es", "e"),
-    ("en", "e", "es", "e"),
-    ("em", "er", "em", "en"),
-    ("es", "er", "es", "er"),
-)
-_EIN_ARTICLE = (
-    ("", "e", "", "e"),
-    ("en", "e", "", "e"),
-    ("em", "er", "em", "en"),
-    ("es", "er", "es", "er"),
-)
-_WEAK = (
-    ("e", "e", "e", "en"),
-    ("en", "e", "e", "en"),
-    ("en", "en", "en", "en"),
-    ("en", "en", "en", "en"),
-)
-_MIXED = (
-    ("er", "e", "es", "en"),
-    ("en", "e", "es", "en"),
-    ("en", "en", "en", "en"),
-    ("en", "en", "en", "en"),
-)
-_STRONG = (
-    ("er", "e", "es", "e"),
-    ("en", "e", "es", "e"),
-    ("em", "er", "em", "en"),
-    ("en", "er", "en", "er"),
-)
+
+def _paradigm(forms: str) -> Table:
+    """Read rows by case and columns by gender, the last one plural; - is an empty form."""
+    return tuple(
+        tuple("" if form == "-" else form for form in row.split()) for row in forms.split("|")
+    )
+
+
+_DER = _paradigm("der die das die | den die das die | dem der dem den | des der des der")
+_STRONG_ARTICLE = _paradigm("er e es e | en e es e | em er em en | es er es er")
+_EIN_ARTICLE = _paradigm("- e - e | en e - e | em er em en | es er es er")
+_WEAK = _paradigm("e e e en | en e e en | en en en en | en en en en")
+_MIXED = _paradigm("er e es en | en e es en | en en en en | en en en en")
+_STRONG = _paradigm("er e es e | en e es e | em er em en | en er en er")
 _CONTRACTIONS = {
     ("in", "dem"): "im",
     ("in", "das"): "ins",

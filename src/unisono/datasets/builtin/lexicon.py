@@ -147,7 +147,7 @@ def _verb(row: str) -> Verb:
     )
 
 
-VERBS = {section: tuple(map(_verb, rows)) for section, rows in _VERB_TABLES.items()}
+VERB_GROUPS = {section: tuple(map(_verb, rows)) for section, rows in _VERB_TABLES.items()}
 
 
 def _state(

@@ -9,7 +9,7 @@ from unisono.datasets.builtin.lexicon import (
     BE,
     HAVE,
     PLACES,
-    VERBS,
+    VERB_GROUPS,
     adjectives_for,
     fixed_phrases,
     nouns_of,
@@ -227,16 +227,16 @@ def _placing(verb: Verb, subject: NounPhrase, is_negated: bool, chance: Chance) 
 
 
 FRAMES: tuple[tuple[tuple[Verb, ...], Builder], ...] = (
-    *((VERBS["with accusative"], _acting_on),) * 6,
-    *((VERBS["separable with accusative"], _acting_on),) * 5,
-    *((VERBS["with dative"], _acting_on),) * 2,
-    *((VERBS["with preposition"], _concerned_with),) * 3,
-    *((VERBS["with receiver"], _handing_over),) * 2,
-    *((VERBS["activities"], _happening),) * 2,
-    *((VERBS["separable activities"], _happening),) * 2,
-    (VERBS["dwelling"], dwelling),
-    *((VERBS["motions"], moving),) * 2,
-    (VERBS["placings"], _placing),
+    *((VERB_GROUPS["with accusative"], _acting_on),) * 6,
+    *((VERB_GROUPS["separable with accusative"], _acting_on),) * 5,
+    *((VERB_GROUPS["with dative"], _acting_on),) * 2,
+    *((VERB_GROUPS["with preposition"], _concerned_with),) * 3,
+    *((VERB_GROUPS["with receiver"], _handing_over),) * 2,
+    *((VERB_GROUPS["activities"], _happening),) * 2,
+    *((VERB_GROUPS["separable activities"], _happening),) * 2,
+    (VERB_GROUPS["dwelling"], dwelling),
+    *((VERB_GROUPS["motions"], moving),) * 2,
+    (VERB_GROUPS["placings"], _placing),
     ((HAVE,), _acting_on),
 )
 

@@ -15,9 +15,10 @@ from unisono.datasets.builtin.clauses import (
     german_subordinate,
     sentence,
     state_clause,
+    statement,
 )
 from unisono.datasets.builtin.english import Form
-from unisono.datasets.builtin.lexicon import VERBS
+from unisono.datasets.builtin.lexicon import VERB_GROUPS
 from unisono.datasets.builtin.noun_phrases import (
     WHO,
     adjective_for,
@@ -27,10 +28,10 @@ from unisono.datasets.builtin.noun_phrases import (
 from unisono.datasets.builtin.predicates import Predicate
 from unisono.datasets.builtin.words import Verb
 
-_ON_OBJECTS = VERBS["with accusative"] + VERBS["separable with accusative"]
+_ON_OBJECTS = VERB_GROUPS["with accusative"] + VERB_GROUPS["separable with accusative"]
 _ON_PERSONS = tuple(
     verb
-    for verb in _ON_OBJECTS + VERBS["with dative"]
+    for verb in _ON_OBJECTS + VERB_GROUPS["with dative"]
     if any(noun.family == "person" for noun in verb.objects)
 )
 _ON_THINGS = tuple(
@@ -51,9 +52,7 @@ def yes_or_no(chance: Chance) -> SentencePair:
 def who_acts(chance: Chance) -> SentencePair:
     """Ask who does something."""
     clause = clause_about(chance, chance.pick(PERIODS), subject=WHO, timed=0.4, negated=0.1)
-    return sentence(
-        english_statement(clause), german_statement(clause), clause.combinations, "?"
-    )
+    return statement(clause, "?")
 
 
 def _asked(verb: Verb, chance: Chance) -> Clause:
@@ -138,4 +137,4 @@ def indirect(chance: Chance) -> SentencePair:
     )
 
 
-_WISSEN = next(verb for verb in VERBS["saying"] if verb.infinitive == "wissen")
+_WISSEN = next(verb for verb in VERB_GROUPS["saying"] if verb.infinitive == "wissen")

@@ -15,9 +15,10 @@ from unisono.datasets.builtin.clauses import (
     german_statement,
     german_subordinate,
     sentence,
+    statement,
 )
 from unisono.datasets.builtin.english import Form
-from unisono.datasets.builtin.lexicon import VERBS, adjectives_for, nouns_of
+from unisono.datasets.builtin.lexicon import VERB_GROUPS, adjectives_for, nouns_of
 from unisono.datasets.builtin.noun_phrases import (
     Combination,
     NounPhrase,
@@ -33,14 +34,16 @@ from unisono.datasets.builtin.words import Adjective, Noun, Verb
 
 _BEINGS = nouns_of("person", "animal")
 _THINGS = nouns_of("clothing", "text", "tool", "device", "furniture", "vehicle")
-_ON_OBJECTS = (
-    VERBS["with accusative"] + VERBS["separable with accusative"] + VERBS["with dative"]
+_TAKING_OBJECTS = (
+    VERB_GROUPS["with accusative"]
+    + VERB_GROUPS["separable with accusative"]
+    + VERB_GROUPS["with dative"]
 )
 
 
 @cache
 def _verbs_for(noun: Noun) -> tuple[Verb, ...]:
-    return tuple(verb for verb in _ON_OBJECTS if noun in verb.objects)
+    return tuple(verb for verb in _TAKING_OBJECTS if noun in verb.objects)
 
 
 def _acting(
@@ -94,7 +97,7 @@ def described_first(chance: Chance) -> SentencePair:
         adjective = chance.pick(adjectives_for(noun))
         predicate = describing(adjective, noun.english, False, chance)
         main = finished(chance, period, subject, predicate, timed=0)
-    return sentence(english_statement(main), german_statement(main), main.combinations)
+    return statement(main)
 
 
 def described_last(chance: Chance) -> SentencePair:

@@ -16,6 +16,7 @@ from unisono.datasets.builtin.clauses import (
     german_subordinate,
     sentence,
     state_clause,
+    statement,
     weather_clause,
 )
 from unisono.datasets.builtin.english import Form
@@ -25,7 +26,7 @@ from unisono.datasets.builtin.lexicon import (
     BE,
     HAVE,
     NOUNS,
-    VERBS,
+    VERB_GROUPS,
     adjectives_for,
     fixed_phrases,
     nouns_of,
@@ -61,9 +62,7 @@ def plain_statement(chance: Chance) -> SentencePair:
     else:
         clause = clause_about(chance, period, timed=0.35, often=0.2)
     if clause.time.german or clause.frequency.german or chance.happens(0.3):
-        return sentence(
-            english_statement(clause), german_statement(clause), clause.combinations
-        )
+        return statement(clause)
     time = time_for(clause.form, clause.is_negated, chance)
     comma = "," if " " in time.english else ""
     return sentence(
@@ -131,7 +130,7 @@ def subordinate_before(chance: Chance) -> SentencePair:
 
 def reported(chance: Chance) -> SentencePair:
     """Say what somebody says or believes."""
-    verb = chance.pick(VERBS["saying"])
+    verb = chance.pick(VERB_GROUPS["saying"])
     is_past = bool(verb.past) and chance.happens(0.4)
     main = Clause(
         subject_phrase(chance, is_negated=True),
@@ -158,7 +157,7 @@ def intended(chance: Chance) -> SentencePair:
     """Say what somebody tries or forgets to do."""
     is_negated = chance.happens(0.1)
     subject = subject_phrase(chance, is_negated=is_negated)
-    predicate = Predicate(chance.pick(VERBS["intending"]))
+    predicate = Predicate(chance.pick(VERB_GROUPS["intending"]))
     main = finished(
         chance, chance.pick(PERIODS), subject, predicate, timed=0, is_negated=is_negated
     )
@@ -173,7 +172,7 @@ def intended(chance: Chance) -> SentencePair:
 def purposeful(chance: Chance) -> SentencePair:
     """Say what somebody goes somewhere for."""
     subject = subject_phrase(chance)
-    predicate = moving(chance.pick(VERBS["motions"]), subject, False, chance)
+    predicate = moving(chance.pick(VERB_GROUPS["motions"]), subject, False, chance)
     main = finished(chance, chance.pick(PERIODS), subject, predicate, timed=0.2)
     other = _infinitive_for(main, chance)
     return sentence(
@@ -223,7 +222,7 @@ def _fact(subject: NounPhrase, predicate: Predicate, chance: Chance) -> Sentence
     period = chance.pick((Period.PAST, Period.PRESENT, Period.PRESENT))
     is_negated = chance.happens(0.15)
     clause = finished(chance, period, subject, predicate, timed=0, is_negated=is_negated)
-    return sentence(english_statement(clause), german_statement(clause), clause.combinations)
+    return statement(clause)
 
 
 def quality(chance: Chance) -> SentencePair:
@@ -263,11 +262,11 @@ def age(chance: Chance) -> SentencePair:
 
 def posture(chance: Chance) -> SentencePair:
     """Say where a thing stands or lies."""
-    verb = chance.pick(VERBS["postures"])
+    verb = chance.pick(VERB_GROUPS["postures"])
     subject = any_phrase(chance.pick(verb.objects), chance)
     form = chance.pick((Form.PRESENT, Form.PROGRESSIVE))
     clause = Clause(subject, standing(verb, chance), form)
-    return sentence(english_statement(clause), german_statement(clause), clause.combinations)
+    return statement(clause)
 
 
 def _some_phrase(noun: Noun, chance: Chance) -> NounPhrase:

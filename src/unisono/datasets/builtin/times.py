@@ -50,7 +50,7 @@ class Adverbial(NamedTuple):
     german: str
 
 
-NOTHING = Adverbial("", "")
+NO_ADVERBIAL = Adverbial("", "")
 
 _WEEKDAYS = fixed_phrases("weekdays")
 _MONTHS = fixed_phrases("months")

@@ -11,8 +11,8 @@ from unisono.datasets.fetch.partial_file import (
     PartialFile,
     check_room,
     describe_start,
-    difference,
     is_web_page,
+    mismatch,
 )
 from unisono.datasets.fetch.remote import Received, Remote
 from unisono.datasets.fetch.response import (
@@ -32,7 +32,7 @@ from unisono.datasets.fetch.retry import (
 from unisono.units import amount_of_bytes
 
 # No corpus is this large; a server that sends without end must not fill the disk.
-MOST_BYTES = 64 << 30
+LARGEST_DOWNLOAD = 64 << 30
 
 
 def attempt(
@@ -74,7 +74,7 @@ def _seems_whole(remote: Remote, part: PartialFile) -> bool:
     if not part.size:
         return False
     if remote.has_checksum:
-        return not difference(remote, part.size, part.digests) or part.size == remote.bytes
+        return not mismatch(remote, part.size, part.digests) or part.size == remote.bytes
     known = part.origin.url in addresses(remote)
     return known and part.size == (remote.bytes or part.origin.total)
 
@@ -85,7 +85,7 @@ def _range(remote: Remote, url: str, part: PartialFile) -> dict[str, str]:
     Without a checksum the server must confirm that it still has the same version: nothing
     else would detect a file joined from two versions.
     """
-    if not part.size or part.size >= (remote.bytes or MOST_BYTES):
+    if not part.size or part.size >= (remote.bytes or LARGEST_DOWNLOAD):
         return {}
     version = part.origin.version if part.origin.url == url else ""
     if not version and not remote.has_checksum:
@@ -103,7 +103,7 @@ def _check_offer(
         raise RefusedError(
             f"it offers {answer.total:,} bytes instead of {remote.bytes:,}; {seen}"
         )
-    if answer.total > max(MOST_BYTES, remote.bytes):
+    if answer.total > max(LARGEST_DOWNLOAD, remote.bytes):
         raise RefusedError(f"it offers {amount_of_bytes(answer.total)}, which is too much")
     check_room(part.target, (remote.bytes or answer.total) - part.size)
 
@@ -152,7 +152,7 @@ def _take(
 ) -> Iterator[Received]:
     """Append what the server sends, up to the size the file may have."""
     total = remote.bytes or answer.total or part.origin.total
-    bound = answer.stop or total or MOST_BYTES
+    bound = answer.stop or total or LARGEST_DOWNLOAD
     stall = _StallDetector(part.size, policy)
     for data in pieces:
         if part.size + len(data) > bound:
@@ -164,7 +164,7 @@ def _take(
     if part.size < (total or answer.stop):
         whole = f"{total or answer.stop:,}"
         raise BrokenError(f"the connection broke after {part.size:,} of {whole} bytes")
-    if not answer.delimited and difference(remote, part.size, part.digests):
+    if not answer.delimited and mismatch(remote, part.size, part.digests):
         raise BrokenError(f"the connection ended after {part.size:,} bytes, too early")
 
 
@@ -188,7 +188,7 @@ class _StallDetector:
 
 def _check(remote: Remote, part: PartialFile) -> None:
     """Refuse a part that is complete but not the file."""
-    wrong = difference(remote, part.size, part.digests)
+    wrong = mismatch(remote, part.size, part.digests)
     if not remote.has_checksum and (is_web_page(part.head) or not part.size):
         wrong = wrong or "that is not the file"
     if not wrong:

@@ -48,12 +48,12 @@ def verified(remote: Remote, path: Path) -> Fetched:
     if wrong := _wrong_size(remote, size):  # seen without reading gigabytes
         raise MisfitError(wrong)
     digests = _digests_of(path)
-    if wrong := difference(remote, size, digests):
+    if wrong := mismatch(remote, size, digests):
         raise MisfitError(wrong)
     return Fetched(path, "", size, digests.sha256, digests.md5)
 
 
-def difference(remote: Remote, size: int, digests: Digests) -> str:
+def mismatch(remote: Remote, size: int, digests: Digests) -> str:
     """Describe how a file differs from what `remote` describes, or return ""."""
     if remote.sha256 and digests.sha256 != remote.sha256:
         wrong = f"SHA-256 {digests.sha256} instead of {remote.sha256}"

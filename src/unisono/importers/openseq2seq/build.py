@@ -78,7 +78,7 @@ def _line(text: str) -> str:
 
 
 TRAINER = "OpenSeq2Seq"
-LARGEST = 10**12
+LARGEST_COUNT = 10**12
 KEPT = ("model", "optimizer", "schedule", "train", "validation", "checkpoint", "decoding")
 FORCED_BLEU = (
     "the BLEU in the log does not score translations: OpenSeq2Seq predicts each word from the "
@@ -167,7 +167,7 @@ def _table(logged: LoggedRun, name: str) -> dict[str, object]:
 
 def _number(parameters: Parameters, name: str) -> int:
     value = parameters.train.get(name)
-    return value if isinstance(value, int) and 0 < value < LARGEST else 0
+    return value if isinstance(value, int) and 0 < value < LARGEST_COUNT else 0
 
 
 def _time(logged: LoggedRun, spent: Spent, every: int) -> float:

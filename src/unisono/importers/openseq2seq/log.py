@@ -18,7 +18,7 @@ from unisono.errors import DataError
 from unisono.importers.openseq2seq.printed_config import PrintedTable
 
 LONGEST = 1 << 16  # bytes of a line that are read
-BROKEN = "…"
+BROKEN_MARK = "…"
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 # What `mpirun --tag-output` and horovodrun put in front: [job,rank]<stream>: and a clock.
@@ -32,15 +32,15 @@ def log_lines(path: Path) -> Iterator[str]:
     """Yield the lines of the log at `path`, without colours and tags, in bounded memory.
 
     A carriage return ends a line, too. A last line without an end is skipped, and a very long
-    line is truncated. A line that a narrow terminal has broken within a number gets `BROKEN`
-    at its end: its last number is incomplete.
+    line is truncated. A line that a narrow terminal has broken within a number ends in
+    `BROKEN_MARK`: its last number is incomplete.
     """
     with _opened(path) as file:
         before = None
         for data in _whole_lines(file, path):
             line = _plain(data.decode("utf-8", "replace"))
             if before is not None:
-                yield before + BROKEN if _DIGITS.match(line) else before
+                yield before + BROKEN_MARK if _DIGITS.match(line) else before
             before = line
         if before is not None:
             yield before
@@ -74,7 +74,7 @@ def _plain(line: str) -> str:
 
 MOST_RECORDS = 200_000
 MOST_RANKS = 4096
-RECENT = 64
+RECENT_RECORDS = 64
 
 _SAMPLE = re.compile(r"(?:Train|EVAL) (?:Source|Target|Prediction)\[|(?:In|Out)put sequence:")
 _NUMBER = r"-?(?:\d{1,9}\.\d{4}|nan|inf)(?=[ ,|]|$)"
@@ -289,7 +289,7 @@ class LogReader:
         record, self._record = self._record, None
         if record is None:
             return
-        recent = self._run.records[-RECENT:]
+        recent = self._run.records[-RECENT_RECORDS:]
         if any(known.step == record.step and known.loss == record.loss for known in recent):
             return  # a terminal repeated the end of the log
         last = self._run.last_step

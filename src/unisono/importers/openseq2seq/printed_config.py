@@ -56,7 +56,7 @@ def inner(table: dict[str, object], name: str) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-MOST_LINES = 600
+MOST_TABLE_LINES = 600
 MOST_CHARACTERS = 50_000
 MOST_DEPTH = 20
 
@@ -78,7 +78,7 @@ class PrintedTable:
         """Take the next line of the log; skip one that does not belong to the table."""
         self._lines += 1
         match = _ENTRY.match(line)
-        if line.startswith("***") or self._lines > MOST_LINES:
+        if line.startswith("***") or self._lines > MOST_TABLE_LINES:
             self.close()
         elif match:
             self._finish()

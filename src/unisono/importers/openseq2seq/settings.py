@@ -76,7 +76,7 @@ def _line(numbers: dict[str, float]) -> Schedule:
     return table, names, ""
 
 
-LARGEST = 10**15
+LARGEST_SETTING = 10**15
 ENCODER, DECODER = "encoder_params", "decoder_params"
 MODEL = (
     ("width", ENCODER, "hidden_size"),
@@ -178,7 +178,7 @@ def is_number(value: object) -> bool:
     """Return whether `value` is a number of sensible size; booleans are not."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return -LARGEST <= value <= LARGEST  # neither is infinity nor NaN
+    return -LARGEST_SETTING <= value <= LARGEST_SETTING  # neither is infinity nor NaN
 
 
 def _dotted(place: str, name: str) -> str:

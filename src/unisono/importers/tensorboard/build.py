@@ -25,7 +25,14 @@ from unisono.records.view import Imported
 PATTERN = "*tfevents*"
 MOST_FILES = 2_000
 PAUSE = 10  # times the median between two records: the run stood still
-PARTS = ("train", "train_inner", "valid", "valid1", "valid2", "test")  # of one run of fairseq
+RUN_PARTS = (
+    "train",
+    "train_inner",
+    "valid",
+    "valid1",
+    "valid2",
+    "test",
+)  # of one run of fairseq
 
 
 @dataclass(frozen=True)
@@ -127,7 +134,7 @@ def _runs(by_place: dict[Path, dict[str, Series]]) -> dict[Path, dict[str, Serie
     """Join the parts of a run: some trainers have a directory for each."""
     runs: dict[Path, dict[str, Series]] = {}
     for place, series in by_place.items():
-        if place.name in PARTS and not any("/" in tag for tag in series):
+        if place.name in RUN_PARTS and not any("/" in tag for tag in series):
             whole = runs.setdefault(place.parent, {})
             whole |= {f"{place.name}/{tag}": points for tag, points in series.items()}
         else:

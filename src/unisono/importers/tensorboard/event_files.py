@@ -19,7 +19,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
 
-LARGEST = 1 << 16  # bytes of a record with scalars; larger ones hold graphs and pictures
+LARGEST_RECORD = 1 << 16  # bytes of a record with scalars; larger ones hold graphs and pictures
 MOST_TRIES = 1_000_000
 HEADER, FOOTER = struct.Struct("<QI"), struct.Struct("<I")
 _POLYNOMIAL, _MASK = 0x82F63B78, 0xA282EAD8
@@ -66,7 +66,7 @@ def records_of(path: Path, damage: Damage) -> Iterator[bytes]:
             if end + FOOTER.size > len(data):
                 damage.torn += 1
                 return
-            if length <= LARGEST:
+            if length <= LARGEST_RECORD:
                 record = data[begin:end]
                 if FOOTER.unpack_from(data, end)[0] == masked_checksum(record):
                     yield record
@@ -100,7 +100,7 @@ def _next_record(data: mmap.mmap, place: int, damage: Damage) -> int | None:
     return None
 
 
-MOST_POINTS = 200_000
+MOST_SERIES_POINTS = 200_000
 MOST_TAGS = 5_000
 LONGEST_TAG = 200
 
@@ -120,7 +120,7 @@ class Series:
         self.steps.append(step)
         self.times.append(time)
         self.values.append(value)
-        if len(self.steps) > MOST_POINTS:
+        if len(self.steps) > MOST_SERIES_POINTS:
             self.steps, self.times = self.steps[1::2], self.times[1::2]
             self.values = self.values[1::2]
 
@@ -188,7 +188,7 @@ _READERS: dict[int, Callable[[TensorProto], float | None]] = {
 }
 
 
-BITS = math.log(2)  # nats
+NATS_PER_BIT = math.log(2)  # nats
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ FAIRSEQ = Tags(
     gradient_norm=("train_inner/gnorm", "train/gnorm"),
     bleu=("valid/bleu",),
     tokens_per_second=("train_inner/wps", "train/wps"),
-    loss_unit=BITS,
+    loss_unit=NATS_PER_BIT,
     note="fairseq writes losses in bits; they were converted to nats",
 )
 OPENNMT = Tags(
