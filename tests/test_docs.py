@@ -111,3 +111,9 @@ def test_no_page_names_a_file_that_is_not_there():
         text = page.read_text("utf-8")
         for path in re.findall(r"`((?:src|tests|benchmarks|configs|examples)/[\w./-]+)`", text):
             assert (ROOT / path).exists(), f"{page.name}: {path}"
+
+
+def test_the_code_names_pages_that_are_there():
+    for path in (*SOURCE.rglob("*.py"), *ROOT.glob("configs/*.toml"), ROOT / "Makefile"):
+        for page in re.findall(r"\bdocs/[\w/-]+\.md", path.read_text("utf-8")):
+            assert (ROOT / page).is_file(), f"{path.name}: {page}"
