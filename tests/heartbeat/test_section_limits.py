@@ -4,9 +4,9 @@ import threading
 import time
 
 from unisono.heartbeat import section_limits as sections
-from unisono.heartbeat.section_limits import NEVER, Sections
+from unisono.heartbeat.section_limits import NO_LIMIT, Sections
 
-LIMITS = {"start": 0.4, "data": 0.2, "step": 0.3, "evaluation": 5.0, "save": NEVER}
+LIMITS = {"start": 0.4, "data": 0.2, "step": 0.3, "evaluation": 5.0, "save": NO_LIMIT}
 
 
 class Calls:
@@ -53,7 +53,7 @@ def test_the_first_updates_have_the_time_of_the_start():
     assert (timed.limit_of("step"), timed.limit_of("data")) == (0.4, 0.4)
     take_steps(timed, 5)
     assert (timed.limit_of("step"), timed.limit_of("data")) == (0.3, 0.2)
-    assert (timed.limit_of("evaluation"), timed.limit_of("save")) == (5.0, NEVER)
+    assert (timed.limit_of("evaluation"), timed.limit_of("save")) == (5.0, NO_LIMIT)
     timed.close()
 
 
@@ -66,7 +66,7 @@ def test_slow_steps_that_are_usual_raise_their_limit():
 
 
 def test_sections_within_their_limits_are_only_told_of(monkeypatch):
-    calls, timed = time_sections(monkeypatch, {**LIMITS, "start": NEVER})
+    calls, timed = time_sections(monkeypatch, {**LIMITS, "start": NO_LIMIT})
     timed.step = 7
     with timed.section("evaluation"):
         time.sleep(0.2)

@@ -187,7 +187,9 @@ def test_two_machines_train_together_with_as_many_processes_as_were_said(machine
     assert sorted(start.host for start in view.starts) == ["node0", "node1", "node1"]
     assert len(view.steps) == STEPS
     assert "node0 | ended at step 3" in done.stderr
-    assert all(line.startswith(("node", "all", "asking")) for line in done.stderr.splitlines())
+    assert all(
+        line.startswith(("node", "all", "checking")) for line in done.stderr.splitlines()
+    )
 
 
 def test_the_exit_code_is_that_of_the_run(machines):
@@ -207,7 +209,7 @@ def test_check_measures_the_machines_and_its_result_is_bare(machines):
     assert done.returncode in (0, 1), done.stderr  # 1 is the stop sign
     found = json.loads(done.stdout)
     assert [process["host"] for process in found["measured"]["processes"]] == ["node0", "node1"]
-    assert "all are ready, and meet at" in done.stderr
+    assert "all are ready; the rendezvous is at" in done.stderr
 
 
 def start_long(machines, name):

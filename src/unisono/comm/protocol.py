@@ -40,43 +40,33 @@ class Comm(Protocol):
     @property
     def world(self) -> World:
         """Return the rank of this process and the size of the group."""
-        ...
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum of `tensor` over all processes, on all processes."""
-        ...
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
         """Return every process's `numbers`, in order of rank, on all processes."""
-        ...
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
         """Return every process's `data`, of any length, in order of rank, on all processes."""
-        ...
 
     def from_leader(self, tensor: Tensor) -> Tensor:
         """Return the leading process's `tensor`; the others pass one of its shape and type."""
-        ...
 
     def to_leader(self, tensor: Tensor) -> list[Tensor]:
         """Return every process's `tensor`, all of one shape, on the leading process only."""
-        ...
 
     def deal(self, shares: Sequence[Tensor], like: Tensor) -> Tensor:
         """Return this process's share of the leader's `shares`, all shaped like `like`."""
-        ...
 
     def any(self, flag: bool) -> bool:
         """Return whether `flag` is set on any process: how the run makes every decision."""
-        ...
 
     def barrier(self) -> None:
         """Wait until all processes have called this."""
-        ...
 
     def close(self) -> None:
         """Leave the group."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,30 +85,25 @@ class StrategyState(Protocol):
 
     def begin(self, step: int, scale: float) -> None:
         """Prepare for update `step`, whose losses are multiplied by `scale`."""
-        ...
 
     def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
         """Record that update `step` moved the weights, or was skipped, on all processes.
 
         A gradient that was exchanged but never settled has no effect.
         """
-        ...
 
     def rate_factor(self, *, words: bool) -> float:
         """Return the factor on the schedule's learning rate for the current update.
 
         Embedding matrices (`words`) may have another factor than all other weights.
         """
-        ...
 
     @property
     def agreed(self) -> bool:
         """Return whether all processes must have the same weights now."""
-        ...
 
     def is_last_apart(self, step: int) -> bool:
         """Return whether weights that have diverged must be equal again after `step`."""
-        ...
 
     def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
         """Make the weights, and the `others` derived from them, equal on all processes.
@@ -126,15 +111,12 @@ class StrategyState(Protocol):
         For the `rough` ones, three digits are enough. The run calls this before anything reads
         the weights: a validation, a checkpoint.
         """
-        ...
 
     def state(self) -> StrategyTensors:
         """Return what a checkpoint must hold to continue exactly."""
-        ...
 
     def load(self, kept: StrategyTensors) -> None:
         """Continue from `kept`, whatever the state is now; with nothing kept, start anew."""
-        ...
 
 
 class Replica(Protocol):
@@ -143,12 +125,10 @@ class Replica(Protocol):
     @property
     def module(self) -> nn.Module:
         """Return the model itself, for saving and decoding."""
-        ...
 
     @property
     def memory(self) -> StrategyState:
         """Return what the replica keeps from one update to the next."""
-        ...
 
     def gradients(
         self, batches: Sequence[Any], loss_of: LossOf, stopwatch: Stopwatch
@@ -158,7 +138,6 @@ class Replica(Protocol):
         `stopwatch` gets the seconds of "forward", "backward" and "exchange"; the last counts
         only what the backward pass did not hide.
         """
-        ...
 
 
 class Strategy(Protocol):
@@ -170,4 +149,3 @@ class Strategy(Protocol):
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         """Return this process's replica of `model`."""
-        ...

@@ -14,7 +14,7 @@ TICK_SECONDS = 1.0
 USUAL_STEPS, STEPS_REMEMBERED = 20, 50
 # The first updates compile, read and allocate: the limit of the start applies to them.
 FIRST_STEPS = 5
-NEVER = float("inf")
+NO_LIMIT = float("inf")
 # If two ticks are further apart than this, the whole process was stopped: that does not count.
 STOPPED_SECONDS = 5.0
 
@@ -68,9 +68,9 @@ class Sections:
 
     def limit_of(self, name: str) -> float:
         """Return how many seconds section `name` may take now."""
-        limit = self._limits.get("start" if name == "rest" else name, NEVER)
+        limit = self._limits.get("start" if name == "rest" else name, NO_LIMIT)
         if name in ("data", "step") and self._taken < FIRST_STEPS:
-            return max(limit, self._limits.get("start", NEVER))
+            return max(limit, self._limits.get("start", NO_LIMIT))
         if name == "step" and self._steps:
             return max(limit, USUAL_STEPS * median(list(self._steps)))
         return limit

@@ -10,11 +10,7 @@ from pathlib import Path
 
 from unisono.heartbeat.announce import Announcer, loss_text
 from unisono.heartbeat.client import HeartbeatClient
-from unisono.heartbeat.loss_detector import (
-    BEAT_SECONDS,
-    FIRST_HEARTBEAT_SECONDS,
-    STOPPED_SHARE,
-)
+from unisono.heartbeat.loss_detector import BEAT_SECONDS, FIRST_HEARTBEAT_SECONDS, STOPPED_SHARE
 from unisono.heartbeat.messages import (
     LONGEST_LINE,
     Condition,

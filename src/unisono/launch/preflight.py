@@ -188,7 +188,7 @@ def probe_machine(probe: ProbeClient, host: Host, description: Describe) -> Mach
     try:
         facts = probe.ask(description, Facts)
         if isinstance(facts, Failed):
-            return MachineReport(host, problems=(Problem(facts.what, facts.where, facts.fix),))
+            return MachineReport(host, problems=(facts,))
         clock = measure_clock(probe)
     except UnreachableError as error:
         return MachineReport(host, problems=(Problem(error.what, fix=error.fix),))

@@ -7,7 +7,6 @@ import select
 import subprocess
 import tempfile
 import time
-from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
@@ -88,12 +87,8 @@ class Connected(msgspec.Struct, frozen=True, tag=True):
     is_right: bool
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class Failed(Problem, frozen=True, tag=True):
     """The request failed."""
-
-    what: str
-    where: str = ""
-    fix: str = ""
 
 
 ProbeRequest = ReadClock | Describe | Listen | Connect
@@ -148,12 +143,7 @@ class ProbeClient:
         )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:

@@ -27,7 +27,7 @@ from unisono.errors import PeerLostError, UnisonoError
 from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE
 from unisono.heartbeat.announce import record_loss
 from unisono.heartbeat.messages import GroupMember, SidecarConfig
-from unisono.heartbeat.section_limits import NEVER, SectionLimits, Sections
+from unisono.heartbeat.section_limits import NO_LIMIT, SectionLimits, Sections
 from unisono.heartbeat.worker import SUPERVISED, SidecarHandle, end_with_stacks
 from unisono.monitor.settings import SamplerConfig
 from unisono.monitor.worker import Sampling
@@ -248,7 +248,7 @@ def _after_a_loss() -> str:
 def _seconds_by_section(limits: SectionLimits) -> dict[str, float]:
     """Return the limits in seconds; a section without a limit never reaches it."""
     texts = {name: getattr(limits, name) for name in SectionLimits.__struct_fields__}
-    return {name: seconds_of(text) if text else NEVER for name, text in texts.items()}
+    return {name: seconds_of(text) if text else NO_LIMIT for name, text in texts.items()}
 
 
 class _SampledProcess(msgspec.Struct, frozen=True):

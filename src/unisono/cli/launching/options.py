@@ -24,35 +24,22 @@ MODES_OF_OPTION = {
 }
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
+
+def _text(*names: str, about: str, metavar: str | None = None) -> Callable[[F], F]:
+    return click.option(*names, default="", metavar=metavar, help=about)
+
+
+def _repeatable(name: str, metavar: str, about: str) -> Callable[[F], F]:
+    return click.option(name, multiple=True, metavar=metavar, help=f"{about}; repeatable.")
+
+
 _HOSTS = (
-    click.option(
-        "--hosts",
-        default="",
-        metavar="A,B:2",
-        help="Machines to train on over ssh; b:2 gets two processes.",
-    ),
-    click.option(
-        "--directory",
-        default="",
-        metavar="DIR",
-        help="Working directory on the machines; default: the current one.",
-    ),
-    click.option(
-        "--python",
-        default="",
-        metavar="PATH",
-        help="Python to use on the machines; default: this one.",
-    ),
-    click.option(
-        "--env",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Environment variable for all processes; repeatable.",
-    ),
+    _text("--hosts", metavar="A,B:2", about="Machines to use over ssh; B:2 gets 2 processes."),
+    _text("--directory", metavar="DIR", about="Working directory there; default: this one."),
+    _text("--python", metavar="PATH", about="Python to use there; default: this one."),
+    _repeatable("--env", "NAME=VALUE", "Environment variable for all processes"),
     click.option("--ssh-config", type=PathType, help="File to use instead of ~/.ssh/config."),
-    click.option(
-        "--address", default="", help="Address under which the others reach the first host."
-    ),
+    _text("--address", about="Address under which the others reach the first host."),
     click.option(
         "--port",
         default=RENDEZVOUS_PORT,
@@ -77,36 +64,13 @@ _WHERE = (
         help="Number of machines to request from the cluster.",
     ),
     click.option("--output", type=PathType, metavar="FILE", help="File to write the job to."),
-    click.option(
-        "--time",
-        "time_limit",
-        default="",
-        metavar="LIMIT",
-        help="Slurm time limit, e.g. 12:00:00.",
-    ),
-    click.option("--partition", default="", help="Slurm partition to submit to."),
-    click.option(
-        "--sbatch",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Any other option of sbatch, such as account=mt or exclusive; repeatable.",
-    ),
-    click.option(
-        "--name", default="", help="Name of the TrainJob; default: that of the config."
-    ),
-    click.option("--image", default="", help="Container image that contains Unisono."),
-    click.option(
-        "--volume",
-        multiple=True,
-        metavar="CLAIM:/PATH",
-        help="Persistent volume claim and its mount path; repeatable.",
-    ),
-    click.option(
-        "--resource",
-        multiple=True,
-        metavar="NAME=AMOUNT",
-        help="Resource limit of each node, such as nvidia.com/gpu=2; repeatable.",
-    ),
+    _text("--time", "time_limit", metavar="LIMIT", about="Slurm time limit, e.g. 12:00:00."),
+    _text("--partition", about="Slurm partition to submit to."),
+    _repeatable("--sbatch", "KEY=VALUE", "Option of sbatch, such as account=mt or exclusive"),
+    _text("--name", about="Name of the TrainJob; default: that of the config."),
+    _text("--image", about="Container image that contains Unisono."),
+    _repeatable("--volume", "CLAIM:/PATH", "Persistent volume claim and its mount path"),
+    _repeatable("--resource", "NAME=AMOUNT", "Resource limit of each node: nvidia.com/gpu=2"),
 )
 
 

@@ -219,9 +219,7 @@ def launch_on_kubernetes(
     """Write a manifest, and print how to apply it."""
     if not image:
         raise ConfigError(
-            "there is no container image",
-            where="--image",
-            fix="pass one that contains Unisono",
+            "there is no container image", where="--image", fix="pass one that contains Unisono"
         )
     variables = parse_variables(env, where="--env")
     check_variables(variables)

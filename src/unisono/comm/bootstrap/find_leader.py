@@ -26,13 +26,7 @@ from unisono.comm.bootstrap.network import (
     resolve,
 )
 from unisono.comm.bootstrap.roll_call import RollCall
-from unisono.comm.bootstrap.store import (
-    connect_store,
-    host_store,
-    listen,
-    listen_as,
-    read_key,
-)
+from unisono.comm.bootstrap.store import connect_store, host_store, listen, listen_as, read_key
 from unisono.comm.waiting import Waiting
 from unisono.errors import PeerFailedError, RunError
 from unisono.source_address import source_address

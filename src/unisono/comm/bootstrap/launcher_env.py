@@ -65,35 +65,19 @@ class _Launcher:
     hosts: str = ""
 
 
+def _mpi(name: str, prefix: str, *job: str) -> _Launcher:
+    names = (f"{prefix}_{one}" for one in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"))
+    rank, size, local_rank, local_size = names
+    return _Launcher(name, rank, size, local_rank, local_size, job)
+
+
 _TORCHRUN = _Launcher("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 _OTHERS = (
+    _mpi("Open MPI", "OMPI_COMM_WORLD", "PMIX_NAMESPACE"),
+    _mpi("MVAPICH", "MV2_COMM_WORLD"),
+    _Launcher("MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     _Launcher(
-        "Open MPI",
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-        "OMPI_COMM_WORLD_LOCAL_SIZE",
-        job=("PMIX_NAMESPACE",),
-    ),
-    _Launcher(
-        "MVAPICH",
-        "MV2_COMM_WORLD_RANK",
-        "MV2_COMM_WORLD_SIZE",
-        "MV2_COMM_WORLD_LOCAL_RANK",
-        "MV2_COMM_WORLD_LOCAL_SIZE",
-    ),
-    _Launcher(
-        "MPICH",
-        "PMI_RANK",
-        "PMI_SIZE",
-        "MPI_LOCALRANKID",
-        "MPI_LOCALNRANKS",
-    ),
-    _Launcher(
-        "Slurm",
-        "SLURM_PROCID",
-        "SLURM_NTASKS",
-        "SLURM_LOCALID",
+        *("Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
         "",  # follows from SLURM_TASKS_PER_NODE and SLURM_NODEID
         job=("SLURM_JOB_ID", "SLURM_STEP_ID"),
         hosts="SLURM_STEP_NODELIST",

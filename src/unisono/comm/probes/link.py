@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
+import msgspec
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -78,11 +79,9 @@ def one_way_rates(
                 if comm.world.rank in ends:
                     rate = _transfer(comm, *ends)
                     mine += [OneWay(sender, receiver, rate)] * (comm.world.rank == ends[1])
-    rows = comm.gather([len(mine)])
-    most = int(max(row[0] for row in rows))
-    numbers = [value for one in mine for value in (one.sender, one.receiver, one.rate)]
-    gathered = comm.gather([*numbers, *[-1.0] * (3 * most - len(numbers))])
-    return sorted(_decode(gathered), key=lambda one: (one.sender, one.receiver))
+    rows = comm.gather_bytes(msgspec.json.encode(mine))
+    found = [one for row in rows for one in msgspec.json.decode(row, type=list[OneWay])]
+    return sorted(found, key=lambda one: (one.sender, one.receiver))
 
 
 def sustained(
@@ -170,12 +169,3 @@ def _pulse(comm: Comm, first_ranks: Sequence[int], size: int) -> float:
         work.wait()
     wait_for_device(comm.world.device)
     return time.perf_counter() - began
-
-
-def _decode(gathered: Sequence[Sequence[float]]) -> list[OneWay]:
-    found = []
-    for row in gathered:
-        for at in range(0, len(row), 3):
-            if row[at] >= 0:
-                found.append(OneWay(int(row[at]), int(row[at + 1]), row[at + 2]))
-    return found
