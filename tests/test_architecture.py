@@ -74,7 +74,8 @@ MAY_IMPORT = {
     # It writes what the others read: run directories and settings.
     "importers": FOUNDATION | {"records", "config"},
     # It makes real updates before the run, to measure them.
-    "check": FOUNDATION | FORMATS | PARTS | {"config", "train"},
+    # Its picture is drawn by the drawer of the report.
+    "check": FOUNDATION | FORMATS | PARTS | {"config", "train", "report"},
     "cli": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
     # The Python API: above all stages, beside the command line.
     "api": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from html import escape
 
 from unisono.cost_model.scenarios import Scenario, Scenarios
+from unisono.report.drawing import Frame, path
+from unisono.report.panel import Point, Span
 
 WIDTH, HEIGHT = 760.0, 460.0
 LEFT, RIGHT, TOP, BOTTOM = 78.0, 80.0, 96.0, 52.0
-MOST_LINES = 13  # across the paper
+MOST_GRID_LINES = 13  # across the paper
 COLUMN = 112.0  # that a name takes in the legend
 NEAREST = 22.0  # that two numbers may stand below the axis
 HUES = ("first", "second", "third", "fourth", "fifth")
@@ -38,24 +40,25 @@ text { font: 13px system-ui, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans",
 """ + "\n".join(f".{hue} {{ stroke: var(--{hue}); }}" for hue in HUES)
 DOTS = "\n".join(f".dot.{hue} {{ fill: var(--{hue}); }}" for hue in HUES)
 
-Point = tuple[float, float]
-
 
 @dataclass(frozen=True)
 class _Paper:
-    """From machines and speeds to places, between these powers of two."""
+    """The frame of a panel over powers of two, placed between the margins of this picture."""
 
-    last: float
-    low: int
-    high: int
+    frame: Frame
 
     def x(self, machines: float) -> float:
-        share = math.log2(machines) / self.last if self.last else 0.5
+        """Return the place of a number of machines; a single one stands in the middle."""
+        share = self.frame.span.percent(math.log2(machines)) / 100
         return LEFT + share * (WIDTH - LEFT - RIGHT)
 
     def y(self, speed: float) -> float:
-        share = (math.log2(speed) - self.low) / (self.high - self.low)
-        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+        """Return the place of a speed."""
+        return TOP + self.frame.top(math.log2(speed)) / 100 * (HEIGHT - TOP - BOTTOM)
+
+    def path(self, points: Sequence[Point]) -> str:
+        """Return the line through points of machines and speed."""
+        return path([(self.x(machines), self.y(speed)) for machines, speed in points])
 
 
 def plot_of(found: Sequence[Scenarios], title: str) -> str:
@@ -63,7 +66,9 @@ def plot_of(found: Sequence[Scenarios], title: str) -> str:
     speeds = [line.speedup for outlook in found for line in outlook.ways]
     most = found[-1].machines
     low, high = math.floor(math.log2(min(speeds))), math.ceil(math.log2(max(*speeds, most)))
-    paper = _Paper(math.log2(most), min(low, -1), max(high, 1))
+    last = math.log2(most)
+    span = Span(0.0, last) if last else Span(-0.5, 0.5)
+    paper = _Paper(Frame(span, min(low, -1), max(high, 1)))
     hours = found[0].exact.hours
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" '
@@ -81,8 +86,8 @@ def plot_of(found: Sequence[Scenarios], title: str) -> str:
 def _grid(paper: _Paper, hours: float, machines: Sequence[int]) -> list[str]:
     right, ground = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = []
-    every = 1 + (paper.high - paper.low) // MOST_LINES
-    for power in range(paper.low, paper.high + 1):
+    every = 1 + int(paper.frame.high - paper.frame.low) // MOST_GRID_LINES
+    for power in range(int(paper.frame.low), int(paper.frame.high) + 1):
         if power % every:
             continue
         y, kind = paper.y(2.0**power), "grid" if power else "one"
@@ -103,7 +108,7 @@ def _grid(paper: _Paper, hours: float, machines: Sequence[int]) -> list[str]:
     ]
     if len(machines) > 1:
         ends = [(1.0, 1.0), (float(machines[-1]), float(machines[-1]))]
-        parts.append(f'<path class="ideal" d="{_path(paper, ends)}"/>')
+        parts.append(f'<path class="ideal" d="{paper.path(ends)}"/>')
     return parts
 
 
@@ -122,7 +127,7 @@ def _curves(paper: _Paper, found: Sequence[Scenarios]) -> list[str]:
         parts += [
             f'<path class="curve {hue}" d="M{left:g} 50h22"/>',
             _text(left + 28, 54, _name(last), "name"),
-            f'<path class="curve {hue}" d="{_path(paper, points)}"/>',
+            f'<path class="curve {hue}" d="{paper.path(points)}"/>',
             *(_dot(paper, point, f"dot {hue}", 3.2) for point in points),
         ]
         parts += [
@@ -146,10 +151,6 @@ def _hours(hours: float) -> str:
 
 def _name(line: Scenario) -> str:
     return line.exchange.strategy if line.exchange.local else line.exchange.name
-
-
-def _path(paper: _Paper, points: Sequence[Point]) -> str:
-    return "M" + "L".join(f"{paper.x(x):.1f} {paper.y(y):.1f}" for x, y in points)
 
 
 def _dot(paper: _Paper, point: Point, kind: str, radius: float) -> str:

@@ -1,4 +1,4 @@
-"""A panel on paper: places in percent, and paths for SVG.
+"""Draws panels: places in percent, and paths for SVG.
 
 Paths hold the numbers themselves, as steps and values; `transform` puts them on a field of
 1000 by 100, and the page stretches the field. So the script of the page reads values where
@@ -8,8 +8,7 @@ the browser reads lines, and each number is in the file once.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.report.axis import Point, Span, labels, ticks
-from unisono.report.panel import Columns, Curve, Layer, Mark, Panel
+from unisono.report.panel import Columns, Curve, Layer, Mark, Panel, Point, Span, labels, ticks
 
 WIDTH, HEIGHT = 1000.0, 100.0
 TICKS = {"tall": 5, "middle": 4, "low": 3}
@@ -137,7 +136,8 @@ def _place(point: Point) -> str:
     return f"{_number(point[0])} {_number(point[1])}"
 
 
-def _path(points: Sequence[Point]) -> str:
+def path(points: Sequence[Point]) -> str:
+    """Return the SVG path through some points."""
     return "M" + "L".join(map(_place, points))
 
 
@@ -153,11 +153,11 @@ def _curve(curve: Curve) -> DrawnLine:
     return DrawnLine(
         name=curve.name,
         style=curve.style,
-        path=_path(curve.points),
+        path=path(curve.points),
         shown=curve.last,
         digits=curve.digits,
         unit=curve.unit,
-        band=_path(there + back) + "Z" if curve.band else "",
+        band=path(there + back) + "Z" if curve.band else "",
         dots="".join(map(_dot, dots)),
         dashed=curve.dashed,
     )
