@@ -14,8 +14,7 @@ from pathlib import Path
 
 from measure import machine, median
 
-from unisono.live.announcements import look_at
-from unisono.live.live_diagnosis import EVERY_SECONDS, MOST_OF_THE_TIME
+from unisono.live.live_diagnosis import EVERY_SECONDS, MOST_OF_THE_TIME, look_at
 from unisono.records import monitor_events as sampled
 from unisono.records.events import Started, StepTaken, to_line
 from unisono.records.follow import Follower

@@ -3,7 +3,7 @@ from typing import get_args
 
 import pytest
 
-from unisono.diagnose.evidence.ledger import PARTS
+from unisono.diagnose.evidence.ledger import LEDGER_PARTS
 from unisono.records.events import StepTaken
 from unisono.stopwatch import STEP_PARTS, Stopwatch, Timer, TimerSeconds
 
@@ -56,5 +56,5 @@ def test_every_timer_is_a_field_of_the_event_that_records_a_step():
 
 
 def test_the_ledger_has_every_part_of_a_step_and_what_is_left_over():
-    assert (*STEP_PARTS, "other") == PARTS
+    assert (*STEP_PARTS, "other") == LEDGER_PARTS
     assert set(STEP_PARTS) == set(get_args(Timer)) - {"hidden"}

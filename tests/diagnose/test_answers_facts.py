@@ -24,7 +24,7 @@ def test_the_formula_has_the_numbers_of_the_run():
     assert found.values["peak_step"] == 40
     assert found.values["final"] == pytest.approx(0.001 * math.sqrt(40 / 200))
     assert found.values["steps_off_formula"] == 0
-    assert "never the loss" in found.summary
+    assert "never on the loss" in found.summary
 
 
 def test_rates_off_the_formula_are_noticed():
@@ -46,7 +46,7 @@ def test_a_width_left_open_is_filled_in_from_the_model():
     [
         ({"name": "constant", "peak": 0.001}, "stays at 0.001"),
         ({"name": "cosine", "total_steps": 500}, "half a cosine"),
-        ({"name": "linear", "total_steps": 500}, "straight line to 0"),
+        ({"name": "linear", "total_steps": 500}, "linearly to 0"),
     ],
 )
 def test_each_schedule_is_told_in_words(schedule, words):
@@ -90,7 +90,7 @@ def test_plain_sgd_keeps_fewer_numbers(momentum, numbers):
     optimizer = {"name": "sgd", "momentum": momentum}
     found = answer(healthy_run(config={**CONFIG, "optimizer": optimizer}), "checkpoint_size")
     assert found.values["numbers_per_parameter"] == numbers
-    assert "NOT what it weighs" in found.summary  # the made checkpoint holds two moments
+    assert "NOT its size" in found.summary  # the made checkpoint holds two moments
 
 
 def test_files_are_read_from_the_disk_while_they_are_there(tmp_path):

@@ -79,13 +79,13 @@ def test_a_plateau_before_the_schedule_came_down_is_not_judged():
     assert verdict(run, "trained") == "unknown"
     high = answer(healthy_run(), "trained")
     assert high.verdict == "yes"
-    assert "45 % of its highest" in high.summary
+    assert "45 % of its peak" in high.summary
 
 
 def test_patience_is_evidence():
     found = answer(healthy_run(ends=(ended(reason="patience"),)), "trained")
     assert found.values["stopped_by_patience"] is True
-    assert any("no longer became better" in line for line in found.evidence)
+    assert any("no longer improved" in line for line in found.evidence)
 
 
 def diverging_steps(worst=7.0):

@@ -104,7 +104,7 @@ def test_a_slow_machine_is_named_whoever_of_its_ranks_is_last(turns):
     (finding,) = [f for f in diagnose(run, now()).findings if f.id == "straggler"]
     assert finding.about == "b"
     assert "waiting for the processes on b: they compute more slowly" in finding.summary
-    assert "100 % was for the processes on b" in " ".join(finding.evidence)
+    assert "100 % of all waiting was for the processes on b" in " ".join(finding.evidence)
     # The same on one machine has no culprit: its ranks do take turns.
     assert found(team(slow_machine, ["a"] * 4)).culprit is None
 

@@ -76,7 +76,7 @@ def test_waiting_for_data_is_told_with_what_the_disks_did():
 
 def test_idle_disks_say_that_it_is_not_reading():
     evidence = finding(waits_for_data(**disks()), "input_bound").evidence
-    assert any("putting batches together" in line for line in evidence)
+    assert any("making batches takes the time" in line for line in evidence)
 
 
 def test_a_checkpoint_is_told_with_its_rate_and_that_of_the_disk_meanwhile():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unisono.diagnose.evidence.extrapolation import forecast
+from unisono.diagnose.evidence.plateau import forecast
 
 LAST = 10_000
 

@@ -45,7 +45,7 @@ def test_directions_that_differ_where_it_costs_nothing_are_fine():
 
 def test_burst_credits_are_told_with_both_rates_and_the_step():
     found = the_finding(burst(at=120, slow=150.0))
-    assert "1000 Mbit/s before, 150 Mbit/s after" in found.summary
+    assert "from 1000 to 150 Mbit/s" in found.summary
     assert "step 12" in found.summary
 
 

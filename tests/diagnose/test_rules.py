@@ -305,7 +305,7 @@ def test_overlap_that_is_not_there_or_was_dropped_is_fine(changes):
 
 def test_overlap_that_was_kept_but_not_counted_is_said():
     (finding,) = diagnose(corpus_with(settings={"drop_overlap": False}), now()).findings
-    assert "not looked for" in finding.summary
+    assert "nobody looked for" in finding.summary
 
 
 def test_sampled_healthy_runs_raise_no_alarm():
@@ -328,7 +328,7 @@ def test_a_test_set_translated_as_nothing_is_found():
         run = healthy_run(tests=(made,), validations=validations)
         (finding,) = diagnose(run, now()).findings
         assert finding.id == "empty_translations"
-        assert finding.summary.startswith("100 % of the test sentences")
+        assert finding.summary.startswith("100 % of the translations of the test set")
         assert finding.evidence == ("test set: 300 of 300 sentences at step 200",)
 
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from diagnose.made_runs import healthy_run, step, validated
+from diagnose.made_runs import healthy_run, start, step, validated
 from importers.made_logs import log
 from unisono.cli import unisono
 from unisono.diagnose.diagnosis import diagnose
-from unisono.diagnose.questions import QUESTIONS
+from unisono.diagnose.report import QUESTIONS
 from unisono.errors import DataError
 from unisono.importers.imported_run import UserFacts, write_run
 from unisono.importers.openseq2seq.build import read_openseq2seq
@@ -121,6 +121,58 @@ def test_without_a_link_the_answer_says_what_the_link_must_have_been():
     assert answer.values["needed_mbit_per_s"] == pytest.approx(1734.3, abs=0.1)
     assert answer.values["share_of_step"] is None
     assert "--link" in answer.advice
+
+
+def on_v100s(seconds, **options):
+    """FIELD run E: 256 sentences of up to 56 pieces on each of four V100s, in fp16."""
+    run = view(seconds, **options)
+    config = {
+        "train": {"precision": "fp16"},
+        "openseq2seq": {"batch_size_per_gpu": 256, "data_layer_params": {"max_length": 56}},
+    }
+    starts = tuple(
+        start(rank, 4, "ab"[rank // 2], time=0.0, device="cuda") for rank in range(4)
+    )
+    devices = {"devices": ["Tesla V100-PCIE-16GB"]}
+    return diagnose(replace(run, starts=starts, config=config, environment=devices), 0.0)
+
+
+def test_arithmetic_says_what_the_devices_need_and_which_port_the_bytes_would_fill():
+    report = on_v100s(34.9)
+    answer = report.answer("network")
+    assert answer.verdict == "unknown"
+    assert answer.values["expected_compute_seconds"] == pytest.approx(0.6, abs=0.02)
+    assert answer.values["unexplained_share"] == pytest.approx(0.983, abs=0.001)
+    assert answer.values["needed_mbit_per_s"] == pytest.approx(83.7, abs=0.1)
+    assert answer.values["port_mbit_per_s"] == 100
+    for words in ("365 MB", "34.9 s", "83.7 Mbit/s", "a port of 100 Mbit/s", "98 % of it"):
+        assert words in answer.summary, words
+    assert "100 Mbit/s" in answer.advice
+    assert "98 % of it" in report.answer("devices").summary
+    assert "computing explains 1.7 % of a step" in report.headline
+
+
+def test_a_port_that_was_bought_and_not_delivered_is_named_too():
+    answer = on_v100s(34.9, mbit=1000).answer("network")
+    assert answer.verdict == "unknown"
+    assert "98 % of it" in answer.summary
+    assert answer.values["port_mbit_per_s"] == 100
+
+
+def test_a_rate_that_no_port_has_names_none():
+    answer = on_v100s(1.685).answer("network")
+    assert answer.values["port_mbit_per_s"] is None
+    assert "port" not in answer.summary
+    assert "65 % of it" in answer.summary
+
+
+def test_devices_that_are_not_known_explain_nothing():
+    values = network(34.9).values
+    assert values["expected_compute_seconds"] is None
+    assert values["unexplained_share"] is None
+    assert values["port_mbit_per_s"] == 100
+    busy = on_v100s(0.62)  # one box without a network: computing fills the step
+    assert "something else" not in busy.answer("network").summary
 
 
 def test_nothing_that_no_record_tells_has_a_number(tmp_path):

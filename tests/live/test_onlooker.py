@@ -14,8 +14,7 @@ from unisono.cli import unisono
 from unisono.comm.group import Solo
 from unisono.config.load import to_toml
 from unisono.live import live_diagnosis as onlooker
-from unisono.live.announcements import look_at
-from unisono.live.live_diagnosis import LiveDiagnosis
+from unisono.live.live_diagnosis import LiveDiagnosis, look_at
 from unisono.records.events import Found, StepTaken, Warned, to_line
 from unisono.records.view import read_run
 from unisono.train.job import run_with

@@ -9,7 +9,7 @@ from diagnose.made_runs import BEGAN, curve, healthy_run, start, step, team
 from diagnose.test_rules import SICK, STUCK, with_samples
 from unisono.diagnose.report import Finding
 from unisono.diagnose.rules import RULES
-from unisono.live.announcements import FindingAnnouncer, Look, look_at
+from unisono.live.live_diagnosis import FindingAnnouncer, Look, look_at
 from unisono.live.window import NEED_THE_END, SAID_OTHERWISE, recent_case
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from diagnose.made_runs import BEGAN, ended, healthy_run, start, step, team, validated
 from diagnose.made_samples import gpu, pair, sampled
 from unisono.live.page import bar, page, sparkline
-from unisono.live.window import CAUSES, now_of
+from unisono.live.window import LANE_CAUSES, now_of
 from unisono.records.events import Sample, Warned, to_line
 
 
@@ -164,7 +164,7 @@ def test_no_line_is_wider_than_the_terminal(width):
 def test_a_bar_is_full_whatever_the_shares():
     for shares in (
         {"compute": 1.0},
-        dict.fromkeys(CAUSES, 0.2),
+        dict.fromkeys(LANE_CAUSES, 0.2),
         {"data": 0.501, "other": 0.499},
     ):
         assert sum(len(piece) for piece, _ in bar(shares, 37)) == 37

@@ -13,8 +13,7 @@ import pytest
 from support.tiny import tiny_settings
 from unisono.config.load import to_toml
 from unisono.diagnose.case import open_case
-from unisono.monitor.settings import SamplerConfig
-from unisono.monitor.worker import Sampling
+from unisono.monitor.worker import SamplerConfig, Sampling
 from unisono.records.events import StepTaken
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import read_machines
@@ -123,7 +122,7 @@ def started(run, pid):
     """A process that samples for `run`, and its worker, which waits for ever."""
     code = (
         "import sys, time\n"
-        "from unisono.monitor.settings import Orders\n"
+        "from unisono.monitor.worker import Orders\n"
         "from unisono.monitor.worker import Sampling\n"
         f"with Sampling(Orders(run={str(run)!r}, rank=0, pids=({pid},), every=0.1)):\n"
         "    print('ready', flush=True)\n"

@@ -13,7 +13,6 @@ import pytest
 from diagnose.made_runs import start, step
 from unisono.diagnose.answers.duration import answer_duration
 from unisono.diagnose.case import open_case
-from unisono.diagnose.evidence.liveness import state
 from unisono.records.events import to_line
 from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
@@ -61,7 +60,7 @@ def state_of(run, later=0.0):
     view = read_run(run.path)
     followed = Follower(run.path).look()
     assert (followed.gone, followed.alive) == (view.gone, view.alive)
-    return state(open_case(view, time.time() + later))
+    return open_case(view, time.time() + later).state
 
 
 @pytest.mark.ranks
@@ -90,7 +89,7 @@ def test_a_leader_that_lives_is_running_however_long_it_says_nothing(run, holder
     begun(run, holder.pid)
     assert state_of(run, later=3600) == "running"
     case = open_case(read_run(run.path), time.time() + 3600)
-    assert "has said nothing for 1 h" in answer_duration(case).summary
+    assert "has recorded nothing for 1 h" in answer_duration(case).summary
     begun(run, nobody(), host="elsewhere")
     assert state_of(run, later=3600) == "failed"
 

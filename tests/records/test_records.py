@@ -8,7 +8,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from unisono.errors import DataError
 from unisono.jsonl import LineWriter, read_lines
 from unisono.records import events
-from unisono.records.environment import describe_environment, redact
 from unisono.records.events import (
     Ended,
     Sample,
@@ -18,7 +17,7 @@ from unisono.records.events import (
     from_lines,
     to_line,
 )
-from unisono.records.recorder import Recorder, TensorBoardSink
+from unisono.records.recorder import Recorder, TensorBoardSink, describe_environment, redact
 from unisono.records.view import read_run
 
 

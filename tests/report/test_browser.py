@@ -13,8 +13,8 @@ from report.rich_run import loss_at, rich_run
 from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.wording import percent
 from unisono.records.view import Sample, read_run
+from unisono.report.facts import CAUSES
 from unisono.report.page import render_html, render_json
-from unisono.report.severity import CAUSES
 
 pytestmark = pytest.mark.ranks
 

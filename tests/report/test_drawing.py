@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from unisono.report.axis import Span
 from unisono.report.drawing import draw
-from unisono.report.panel import Columns, Curve, Layer, Mark, Panel, digits_for
+from unisono.report.panel import Columns, Curve, Layer, Mark, Panel, Span, digits_for
 
 SPAN = Span(0.0, 10.0)
 

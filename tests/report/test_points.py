@@ -5,7 +5,7 @@ import math
 import pytest
 
 from diagnose.made_runs import healthy_run, step
-from unisono.report.axis import (
+from unisono.report.panel import (
     Span,
     binned,
     finite,

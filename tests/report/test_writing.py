@@ -1,13 +1,11 @@
 """From a run directory to its reports, and the reports for a terminal."""
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 import tomli_w
 from click.testing import CliRunner
-from rich.console import Console
 
 from diagnose.made_runs import CONFIG, CORPUS, healthy_run, now, step, team, validated
 from unisono.cli.report import report as report_command
@@ -16,7 +14,7 @@ from unisono.errors import ConfigError, DataError
 from unisono.jsonl import LineWriter
 from unisono.records.events import to_line
 from unisono.report.page import render_html, render_json, write_page, write_report
-from unisono.report.text import answers_table, render_markdown, render_text
+from unisono.report.text import render_markdown, render_text
 
 
 def write_run(directory, run):
@@ -119,12 +117,3 @@ def test_a_score_without_a_signature_is_told_to_have_none():
     run = healthy_run(validations=(validated(50, 2.5, bleu=20.0),))
     text = " ".join(render_text(diagnose(run, now())).split())
     assert "no interval was recorded; signature not recorded" in text
-
-
-def test_the_table_for_rich_shows_all_answers_as_text():
-    out = io.StringIO()
-    report = diagnose(team(lambda rank, n: {"exchange": 0.5}, ["[red]evil[/red]", "b"]), now())
-    Console(file=out, width=100).print(answers_table(report))
-    text = out.getvalue()
-    assert "[red]evil[/red]" in " ".join(text.split())
-    assert "bottleneck" in text

@@ -8,7 +8,7 @@ from unisono.batching.settings import Batching
 from unisono.comm.settings import Sync
 from unisono.heartbeat.section_limits import SectionLimits
 from unisono.models.settings import TransformerSettings
-from unisono.monitor.settings import Monitor
+from unisono.monitor.worker import Monitor
 from unisono.optim.settings import Adam, Optimizer
 from unisono.schedules import Schedule, Transformer
 from unisono.translate.settings import Decoding

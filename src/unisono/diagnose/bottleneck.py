@@ -1,7 +1,7 @@
 """Which cause costs the most time, and what an update would take without it."""
 
 from unisono.diagnose.evidence.ledger import Ledger
-from unisono.diagnose.evidence.straggler import late_of, why_late
+from unisono.diagnose.evidence.straggler import late_of, lateness_of
 from unisono.diagnose.report import Bottleneck, Shares
 
 WORTH_NAMING = 0.10
@@ -39,7 +39,7 @@ def shares_of(ledger: Ledger) -> Shares:
 def _savings(ledger: Ledger) -> dict[str, float]:
     """Return the seconds of the whole run that would go away with each cause."""
     rows, late = ledger.rows, late_of(ledger)
-    why = why_late(ledger, late) if late is not None else None
+    why = lateness_of(ledger)
     # One late rank or machine can be made as quick as the others; ranks that take turns, or of
     # which one has more to do, can only be evened out.
     slow = late if why is None or why.kind != "tokens" else None

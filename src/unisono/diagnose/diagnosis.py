@@ -1,7 +1,4 @@
-"""The run in one sentence.
-
-The whole diagnosis.
-"""
+"""The diagnosis of a run: its headline, its answers and its findings."""
 
 import msgspec
 
@@ -9,7 +6,6 @@ from unisono.diagnose.answers import ANSWERS
 from unisono.diagnose.answers.duration import elapsed
 from unisono.diagnose.case import Case, open_case
 from unisono.diagnose.evidence.curve import loss_curve, lowest
-from unisono.diagnose.evidence.liveness import state
 from unisono.diagnose.evidence.scores import best_scored, bleu_note, bleu_words
 from unisono.diagnose.evidence.straggler import late_of
 from unisono.diagnose.imported import IMPORTED_ANSWERS, findings, imported_headline
@@ -19,7 +15,7 @@ from unisono.diagnose.wording import count, percent
 from unisono.records.view import RunView
 from unisono.units import duration
 
-STATES = {
+STATE_WORDS = {
     "finished": "Finished after",
     "stopped": "Stopped after",
     "failed": "Broke off after",
@@ -28,11 +24,13 @@ STATES = {
 
 
 def headline(case: Case) -> str:
-    """Say how it ended, what came out, and where the time went."""
+    """Say how the run ended, how good the model is, and where the time went."""
     if not case.sessions:
-        return "Nothing was recorded yet: no process has joined this run."
+        return "No process has joined this run yet."
     updates = case.run.steps[-1].step if case.run.steps else 0
-    began = f"{STATES[state(case)]} {duration(elapsed(case))} and {count(updates, 'update')}"
+    began = (
+        f"{STATE_WORDS[case.state]} {duration(elapsed(case))} and {count(updates, 'update')}"
+    )
     parts = [began, _quality(case), _time(case)]
     return "; ".join(part for part in parts if part) + "."
 
@@ -76,13 +74,13 @@ def exchange_name(case: Case) -> str:
     else:
         name = "the exchange between processes on one machine"
     if not case.ledger.complete:
-        name += " (or waiting for a late one: their records are incomplete)"
+        name += " (or waiting for a straggler: some processes left no record)"
     return name
 
 
 def _late(case: Case) -> str:
     late = late_of(case.ledger)
-    return "late processes, which took turns" if late is None else late.words
+    return "processes that came late in turns" if late is None else late.words
 
 
 def diagnose(run: RunView, now: float) -> Report:
@@ -105,7 +103,7 @@ def judge(case: Case) -> Report:
 
 
 def _of_another_trainer(case: Case) -> Report:
-    """Answer what the records of another trainer tell, and say what they do not."""
+    """Answer what the records of another trainer say, and name what they do not."""
     return Report(
         run=str(case.run.path),
         headline=imported_headline(case),

@@ -1,21 +1,139 @@
-"""Looks at a run from within the process that leads it, and says what it finds, once.
+"""Diagnoses a run while it trains, and announces each finding once.
 
-A look reads what all processes have written, which may lie on a slow disk, and thinks about it:
-that is done by a thread, between the updates of the main one. It does so ever more rarely the
-longer it takes, so that it never costs more than a small share of the time.
+This is the one exception to "a diagnosis never runs inside training": the leading process
+starts a daemon thread that reads the event files of all processes, as `unisono report` does,
+and records what it finds as `found` events. It never touches the model, the exchange or the
+main thread's state, it looks more rarely the longer a look takes (0.2 % of the time at most),
+and whatever goes wrong in it ends the live diagnosis with a warning, not the training.
 """
 
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from unisono.diagnose.report import Finding
 from unisono.jsonl import LineWriter
-from unisono.live.announcements import FindingAnnouncer, look_at
+from unisono.live.window import BOTTLENECK, findings_of, recent_case, verdict_finding
 from unisono.records.events import AnyEvent, Found, Started, StepTaken, Warned, to_line
 from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
+from unisono.records.view import RunView
+
+CERTAIN = 3  # looks in a row that must agree on a second verdict, or that a finding is over
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Look:
+    """The findings of a look at updates `first_step` to `step`; the verdict comes first."""
+
+    time: float
+    first_step: int
+    step: int
+    findings: tuple[Finding, ...]
+
+
+def look_at(view: RunView, now: float) -> Look | None:
+    """Return what a look at `now` (Unix time) finds; None if there are too few updates."""
+    case = recent_case(view, now)
+    if case is None:
+        return None
+    steps = case.run.steps
+    found = (verdict_finding(case), *findings_of(case))
+    return Look(now, steps[0].step, steps[-1].step, found)
+
+
+@dataclass
+class _Standing:
+    """An announced finding: the step it was last seen at, and how many looks missed it."""
+
+    found: Found
+    seen: int
+    missed: int = 0
+
+
+class FindingAnnouncer:
+    """Remembers what was announced, also before the run was resumed."""
+
+    def __init__(self, said: Iterable[Found] = ()) -> None:
+        self._standing: dict[Key, _Standing] = {}
+        self._verdicts: set[str] = set()
+        self._same_verdict: tuple[str, int] = ("", 0)
+        for found in said:
+            self._note(found)
+
+    def news(self, look: Look) -> list[Found]:
+        """Return what is new, and what no longer holds."""
+        told = [self._event(look, one) for one in look.findings if self._is_new(look, one)]
+        over = [self._over(look, found) for found in self._gone(look)]
+        for found in (*told, *over):
+            self._note(found)
+        return [*over, *told]
+
+    def _is_new(self, look: Look, finding: Finding) -> bool:
+        if finding.id == BOTTLENECK:
+            return self._is_new_verdict(_about(finding))
+        key = finding.id, _about(finding)
+        if key not in self._standing:
+            return True
+        self._standing[key] = _Standing(self._standing[key].found, look.step)
+        return False
+
+    def _is_new_verdict(self, cause: str) -> bool:
+        """Return whether a verdict is new; a second one has to last for some looks."""
+        before, times = self._same_verdict
+        times = times + 1 if cause == before else 1
+        self._same_verdict = cause, times
+        lasts = times >= CERTAIN or not self._verdicts
+        return cause not in self._verdicts and lasts
+
+    def _gone(self, look: Look) -> Sequence[Found]:
+        """Return what was last seen in updates that are no longer in the window.
+
+        Several looks must have missed it: those of a fast run have no updates in common.
+        """
+        here = {(one.id, _about(one)) for one in look.findings}
+        gone = []
+        for key, standing in self._standing.items():
+            standing.missed += key not in here
+            if standing.missed >= CERTAIN and standing.seen < look.first_step:
+                gone.append(standing.found)
+        return gone
+
+    def _note(self, found: Found) -> None:
+        key = found.id, found.about
+        if found.id == BOTTLENECK:
+            self._verdicts.add(found.about)
+        elif found.over:
+            self._standing.pop(key, None)
+        else:
+            self._standing[key] = _Standing(found, found.step)
+
+    def _event(self, look: Look, finding: Finding) -> Found:
+        return Found(
+            time=look.time,
+            step=look.step,
+            id=finding.id,
+            about=_about(finding),
+            severity=finding.severity,
+            summary=finding.summary,
+            advice=finding.advice,
+        )
+
+    def _over(self, look: Look, found: Found) -> Found:
+        return replace(found, time=look.time, step=look.step, advice="", over=True)
+
+
+def _about(finding: Finding) -> str:
+    return finding.about if isinstance(finding.about, str) else ""
+
 
 ENOUGH_STEPS, ENOUGH_SECONDS = 50, 30.0  # of updates since the start; either will do
 EVERY_SECONDS = 10.0
@@ -24,7 +142,7 @@ LAST_WORD_SECONDS = 5.0
 
 
 class LiveDiagnosis:
-    """Told of every event of a process; looks only if that leads the run."""
+    """Receives every event of a process, and diagnoses the run if that process leads it."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
@@ -35,7 +153,7 @@ class LiveDiagnosis:
         self._next = 0.0
 
     def saw(self, event: AnyEvent) -> list[Found | Warned]:
-        """Take note of `event`; return what was found by now and is written down."""
+        """Take note of `event`; return what the thread has found and recorded by now."""
         if isinstance(event, Started) and event.rank == 0:
             self._thread = threading.Thread(target=self._work, daemon=True)
             self._thread.start()
@@ -60,7 +178,7 @@ class LiveDiagnosis:
         return told
 
     def close(self) -> None:
-        """End it, after the look that is under way."""
+        """End the thread, after the look that is under way."""
         self._leaving = True
         self._due.set()
         if self._thread is not None:
@@ -69,11 +187,11 @@ class LiveDiagnosis:
 
     def _work(self) -> None:
         try:
-            # Now, while all that others wrote is history, unless they wrote it just before.
+            # Open it now: what the files hold so far is history, but for the last lines.
             self._look_again_and_again(Follower(self._run, recent=True))
         except Exception as error:  # noqa: BLE001  whatever it is, the training goes on
             words = f"{type(error).__name__}: {error}".splitlines()[0]
-            message = f"the run is no longer looked at while it goes on: {words}"
+            message = f"the live diagnosis ended: {words}"
             self._say(Warned(time=time.time(), step=self._step, message=message))
 
     def _look_again_and_again(self, follower: Follower) -> None:
@@ -97,7 +215,7 @@ class LiveDiagnosis:
 
     def _say(self, event: Found | Warned) -> None:
         directory = RunDirectory(self._run)
-        # A disk that is full or gone takes no event; it is said all the same.
+        # A disk that is full or gone takes no event; the terminal shows it all the same.
         with suppress(OSError):
             if directory.config.is_file():
                 lines = LineWriter(directory.events(0))

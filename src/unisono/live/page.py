@@ -10,7 +10,7 @@ from rich.text import Text
 from unisono.diagnose.evidence.curve import is_finite
 from unisono.diagnose.evidence.scores import bleu_note, bleu_words
 from unisono.live.machines import MachineNow, words
-from unisono.live.window import CAUSES, CurrentState, RankTimes
+from unisono.live.window import LANE_CAUSES, CurrentState, RankTimes
 from unisono.printable import printable
 from unisono.records.view import RunView
 from unisono.units import duration
@@ -24,7 +24,7 @@ MARKS = {
     "data": ("░", "blue"),
     "other": ("·", "dim"),
 }
-STATES = {"running": "green", "finished": "cyan", "stopped": "yellow", "failed": "red"}
+STATE_COLOURS = {"running": "green", "finished": "cyan", "stopped": "yellow", "failed": "red"}
 NARROW = 40
 MOST_LANES = 16
 MOST_FINDINGS = 5
@@ -77,7 +77,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 def bar(shares: dict[str, float], width: int) -> list[tuple[str, str]]:
     """Return the pieces of a bar, in the order of CAUSES; they fill `width` exactly."""
     total, done, at, pieces = sum(shares.values()) or 1.0, 0.0, 0, []
-    for cause in CAUSES:
+    for cause in LANE_CAUSES:
         done += shares.get(cause, 0.0) / total
         until = round(done * width)
         mark, colour = MARKS[cause]
@@ -94,7 +94,9 @@ def _mean(values: Sequence[float]) -> float:
 def _title(run: Path, now: CurrentState, width: int) -> Text:
     name, room = printable(str(run)), max(10, width - len(now.state) - 2)
     shown = name if len(name) <= room else f"…{name[1 - room :]}"
-    return Text.assemble((shown, "bold"), "  ", (now.state, STATES.get(now.state, "dim")))
+    return Text.assemble(
+        (shown, "bold"), "  ", (now.state, STATE_COLOURS.get(now.state, "dim"))
+    )
 
 
 def _progress(now: CurrentState, width: int) -> Text:
@@ -140,7 +142,7 @@ def _validation(view: RunView) -> list[Text]:
 
 def _legend() -> Text:
     words = Text("time  ")
-    for cause in CAUSES:
+    for cause in LANE_CAUSES:
         words.append(MARKS[cause][0], MARKS[cause][1]).append(f" {cause}  ")
     return words
 

@@ -1,7 +1,4 @@
-"""What holds a run up, in a line; and which findings are certain while it goes on.
-
-What a run does now: its last updates, by themselves.
-"""
+"""What a run does now: its last updates, what slows them down, and what is certain already."""
 
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -14,7 +11,6 @@ from unisono.diagnose.bottleneck import find_bottleneck
 from unisono.diagnose.case import Case, open_case
 from unisono.diagnose.diagnosis import exchange_name
 from unisono.diagnose.evidence.ledger import Ledger, LedgerRow
-from unisono.diagnose.evidence.liveness import state
 from unisono.diagnose.evidence.straggler import Late, late_of
 from unisono.diagnose.report import Bottleneck, Finding
 from unisono.diagnose.rules import RULES
@@ -25,23 +21,23 @@ from unisono.records.view import RunView
 from unisono.units import duration
 
 BOTTLENECK = "bottleneck"
-# On the terminal as they happen, or only of interest to the report.
+# The terminal shows these as they happen, or they matter to the report alone.
 SAID_OTHERWISE = {"warnings", "lost_ranks", "drifted_ranks", "skipped_steps", "missing_ranks"}
-# A model that is still learning may well do this.
+# A model that is still learning may do this.
 NEED_THE_END = {"empty_translations", "short_translations", "repeating_translations"}
 
 WAYS_OUT = {
-    "compute": "Nothing else holds it up.",
-    "straggler": "See what else runs on its machine.",
-    "data": "Put the corpus on a local disk, and leave a core to reading.",
+    "compute": "Nothing else slows it down.",
+    "straggler": "See what else runs on the machine of the straggler.",
+    "data": "Put the corpus on a local disk, and leave a core to the process that reads.",
     "evaluation": "Validate less often (`validation.every_steps`).",
     "checkpoint": "Save less often (`checkpoint.every_steps`).",
-    "other": "See `unisono report` for what is known of it.",
+    "other": "`unisono report` shows what is known of it.",
 }
 
 
 def verdict(case: Case) -> str:
-    """Say what holds the run up, with its share and what an update would take without it."""
+    """Say what slows the run down, its share, and what an update would take without it."""
     found = case.bottleneck
     if found.cause == "compute":
         return f"bound by arithmetic: {percent(found.shares.compute)} of the time"
@@ -49,9 +45,9 @@ def verdict(case: Case) -> str:
         "network": f"bound by {exchange_name(case)}",
         "straggler": f"waiting for {_late(late_of(case.ledger))}",
         "data": "waiting for data",
-        "evaluation": "held up by validation",
-        "checkpoint": "held up by checkpoints",
-        "other": "held up by what the ledger does not explain",
+        "evaluation": "slowed down by validation",
+        "checkpoint": "slowed down by checkpoints",
+        "other": "slowed down by something the ledger does not explain",
     }
     without = found.without_it_seconds_per_step
     more = f"; without it a step would take {duration(without)}" if without else ""
@@ -95,7 +91,7 @@ def _way_out(case: Case, cause: str) -> str:
     return "Make updates larger (`batching.tokens_per_update`), or send less of each gradient."
 
 
-CAUSES = ("compute", "network", "waiting", "data", "other")
+LANE_CAUSES = ("compute", "network", "waiting", "data", "other")
 FEWEST = 5  # updates to say anything about
 FEWEST_PAUSES = 3  # one validation does not tell how often they come
 
@@ -112,7 +108,7 @@ class RankTimes:
 
 @dataclass(frozen=True)
 class CurrentState:
-    """How it stands with a run."""
+    """The state of a run."""
 
     state: str
     step: int
@@ -128,13 +124,13 @@ class CurrentState:
 
 
 def now_of(view: RunView, now: float) -> CurrentState:
-    """Return how it stands with the run of `view` at `now` (Unix time)."""
+    """Return the state of the run of `view` at `now` (Unix time)."""
     case, recent = open_case(view, now), recent_case(view, now)
     steps = view.steps[1:] or view.steps
     each = fmean(step.seconds for step in steps) if steps else 0.0
     tokens = sum(step.target_tokens for step in steps)
     step = view.steps[-1].step if view.steps else 0
-    standing = state(case)
+    standing = case.state
     is_over = standing in ("finished", "stopped")
     return CurrentState(
         state=standing,
@@ -212,7 +208,7 @@ def _lanes(view: RunView, rows: tuple[LedgerRow, ...]) -> tuple[RankTimes, ...]:
         steps = [step for step in view.ranks.get(rank, ()) if step.step in wires]
         if steps:
             parts = [_shares(step, wires[step.step]) for step in steps]
-            shares = {cause: fmean(part[cause] for part in parts) for cause in CAUSES}
+            shares = {cause: fmean(part[cause] for part in parts) for cause in LANE_CAUSES}
             seconds = fmean(step.seconds for step in steps)
             lanes.append(RankTimes(rank, hosts[rank], seconds, shares))
     return tuple(lanes)

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from unisono.jsonl import LineWriter
-from unisono.monitor.sampler import MOST_BYTES, Sampler, next_look
-from unisono.monitor.settings import SamplerConfig
+from unisono.monitor.sampler import MOST_SAMPLE_BYTES, Sampler, next_look
+from unisono.monitor.worker import SamplerConfig
 from unisono.records.events import Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import SamplerEvent, to_line
@@ -53,13 +53,13 @@ class Diary:
         sampler = Sampler(orders.rank, orders.pids, orders.every, orders.gpus)
         self._try(sampler.introduce)
         last = began
-        while self._bytes < MOST_BYTES:
+        while self._bytes < MOST_SAMPLE_BYTES:
             self._try(sampler.look)
             if not _worker_is_there(next_look(last, orders.every, began, time.monotonic())):
                 self._try(sampler.look)
                 return
             last = time.monotonic()
-        self._warn(f"the file of samples has {MOST_BYTES >> 20} MiB: no more are taken")
+        self._warn(f"the file of samples has {MOST_SAMPLE_BYTES >> 20} MiB: no more are taken")
 
     def _try(self, look: Callable[[], SamplerEvent]) -> None:
         # Whatever is odd about this machine, the training goes on, and so do we.

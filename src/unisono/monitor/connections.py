@@ -22,7 +22,7 @@ HEADER, REQUEST = struct.Struct("=IHHII"), struct.Struct("=BBBxI48x")
 ENTRY, ATTRIBUTE = struct.Struct("=B3x4x16s16s12x16xI"), struct.Struct("=HH")
 # tcp_info: where its members are; an older kernel has fewer of them.
 RETRANSMITTED, ACKNOWLEDGED, SMALLEST_RTT, DELIVERED, BUSY = 100, 120, 148, 160, 168
-SECONDS = 1e-6
+MICROSECOND = 1e-6
 ANSWER_BYTES, ANSWER_SECONDS = 1 << 16, 1.0
 
 
@@ -175,10 +175,10 @@ def connection_of(body: bytes) -> Connection:
         address=address.removeprefix("::ffff:"),
         sent=sent,
         received=received,
-        busy=max(0, busy - held_up) * SECONDS,
+        busy=max(0, busy - held_up) * MICROSECOND,
         rate=next(iter(_numbers(info, DELIVERED, "=Q"))),
         retransmitted=next(iter(_numbers(info, RETRANSMITTED, "=I"))),
-        rtt=next(iter(_numbers(info, SMALLEST_RTT, "=I"))) * SECONDS,
+        rtt=next(iter(_numbers(info, SMALLEST_RTT, "=I"))) * MICROSECOND,
     )
 
 

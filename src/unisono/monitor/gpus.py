@@ -16,7 +16,7 @@ except ImportError:  # pragma: no cover  it is a dependency, but need not be the
 T = TypeVar("T")
 
 # Bits of NVML's "clocks event reasons", which have had two names; an idle GPU is none of them.
-REASONS = {
+THROTTLE_REASONS = {
     0x2: "application clocks",
     0x4: "power limit",
     0x8: "hardware slowdown",
@@ -120,7 +120,7 @@ class Gpus:
         bits = self._ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
         if bits is None:
             bits = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
-        return [name for bit, name in REASONS.items() if (bits or 0) & bit]
+        return [name for bit, name in THROTTLE_REASONS.items() if (bits or 0) & bit]
 
     def _ask(self, function: str, *arguments: Any) -> Any:
         """Return the answer to a question that this device, or this library, may not know."""

@@ -18,7 +18,7 @@ HOUR, DAY = 3600.0, 86400.0
 # After an hour the course of a run is known, and after a day even more so.
 SELDOM, RARELY = 5.0, 30.0
 # A file that is as large as this is full: about three months of a machine with 64 cores.
-MOST_BYTES = 256 * 2**20
+MOST_SAMPLE_BYTES = 256 * 2**20
 
 
 def pause(every: float, elapsed: float) -> float:

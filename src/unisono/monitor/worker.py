@@ -1,4 +1,4 @@
-"""The worker's side: starts the sampler of its machine, and lets it go."""
+"""The worker's side of sampling: its settings, and starting and stopping the sampler."""
 
 import subprocess
 import sys
@@ -10,10 +10,31 @@ from types import TracebackType
 import msgspec
 
 from unisono.jsonl import LineWriter
-from unisono.monitor.settings import SamplerConfig
 from unisono.records.events import Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import to_line
+
+
+class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Sample for the run in directory `run`, whose processes here are `pids`.
+
+    `rank` is that of the worker that started the sampler, `every` the seconds between looks.
+    `gpus` are those of all these processes, as `CUDA_VISIBLE_DEVICES` names them.
+    """
+
+    run: str
+    rank: int
+    pids: tuple[int, ...]
+    every: float
+    gpus: tuple[str, ...] = ()
+
+
+class Monitor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Look at the machines `every` so often; a fifth as often after an hour."""
+
+    on: bool = True
+    every: str = "1 s"
+
 
 COMMAND = (sys.executable, "-m", "unisono.monitor")
 LAST_LOOK_SECONDS = 3.0

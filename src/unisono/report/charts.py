@@ -7,11 +7,10 @@ from unisono.diagnose.evidence.ledger import Ledger
 from unisono.diagnose.report import Report
 from unisono.diagnose.wording import count
 from unisono.records.view import RunView
-from unisono.report.axis import Span, bin_width, span_of, step_ticks
 from unisono.report.drawing import Drawing, draw
 from unisono.report.machine_curves import sampled_machines
 from unisono.report.machine_panels import machine_panels, network_panel
-from unisono.report.panel import Panel
+from unisono.report.panel import Panel, Span, bin_width, span_of, step_ticks
 from unisono.report.panels import learning_panels, parts_panel, time_panel
 from unisono.report.step_bars import Bar, node_bars
 from unisono.report.timeline import Happening, TimelineLane, lanes_of, lines_of

@@ -13,13 +13,23 @@ from unisono.diagnose.evidence.sessions import RunSession, sessions_of
 from unisono.diagnose.report import Report
 from unisono.diagnose.wording import percent
 from unisono.records.view import RunView
-from unisono.report.axis import Point, Span, binned, finite, span_of, step_ticks, thinned
 from unisono.report.drawing import Drawing, draw
-from unisono.report.panel import Curve, Panel, digits_for
+from unisono.report.panel import (
+    Curve,
+    Panel,
+    Point,
+    Span,
+    binned,
+    digits_for,
+    finite,
+    span_of,
+    step_ticks,
+    thinned,
+)
 from unisono.report.panels import ceiling
 from unisono.units import duration
 
-NONE = "–"
+NO_VALUE = "–"
 NOT_COMPARED = ("run",)  # every run has a directory of its own
 
 
@@ -75,29 +85,29 @@ def _results(view: RunView, report: Report) -> list[tuple[str, str]]:
     return [
         ("state", took.verdict),
         *_world(view),
-        ("updates", f"{view.steps[-1].step:,}" if view.steps else NONE),
-        ("time", duration(took.values["seconds"]) if took.values.get("seconds") else NONE),
-        ("a step", duration(seconds) if seconds else NONE),
-        ("target tokens/s", f"{tokens:,.0f}" if tokens else NONE),
-        ("best validation loss", f"{loss:.4f}" if loss is not None else NONE),
-        ("at step", f"{learnt['best_step']:,}" if loss is not None else NONE),
-        ("best validation BLEU", bleu_words(best) if best else NONE),
-        ("test BLEU", bleu_words(view.tests[-1]) if view.tests else NONE),
+        ("updates", f"{view.steps[-1].step:,}" if view.steps else NO_VALUE),
+        ("time", duration(took.values["seconds"]) if took.values.get("seconds") else NO_VALUE),
+        ("a step", duration(seconds) if seconds else NO_VALUE),
+        ("target tokens/s", f"{tokens:,.0f}" if tokens else NO_VALUE),
+        ("best validation loss", f"{loss:.4f}" if loss is not None else NO_VALUE),
+        ("at step", f"{learnt['best_step']:,}" if loss is not None else NO_VALUE),
+        ("best validation BLEU", bleu_words(best) if best else NO_VALUE),
+        ("test BLEU", bleu_words(view.tests[-1]) if view.tests else NO_VALUE),
         ("signature of BLEU", _signature(view)),
         ("fully trained", report.answer("trained").verdict),
         ("overfitting", report.answer("overfitting").verdict),
         ("bottleneck", report.bottleneck.cause + ("" if measured else " (not measured)")),
-        ("time in compute", percent(shares.compute) if measured else NONE),
-        ("time in network", percent(shares.network) if measured else NONE),
-        ("time for late ranks", percent(shares.straggler) if measured else NONE),
-        ("time for data", percent(shares.data) if measured else NONE),
+        ("time in compute", percent(shares.compute) if measured else NO_VALUE),
+        ("time in network", percent(shares.network) if measured else NO_VALUE),
+        ("time for late ranks", percent(shares.straggler) if measured else NO_VALUE),
+        ("time for data", percent(shares.data) if measured else NO_VALUE),
         ("findings", ", ".join(finding.id for finding in report.findings) or "none"),
     ]
 
 
 def _signature(view: RunView) -> str:
     events = [*view.tests[-1:], best_scored(view)]
-    return next((e.bleu_signature for e in events if e and e.bleu_signature), NONE)
+    return next((e.bleu_signature for e in events if e and e.bleu_signature), NO_VALUE)
 
 
 def _world(view: RunView) -> list[tuple[str, str]]:
@@ -105,10 +115,10 @@ def _world(view: RunView) -> list[tuple[str, str]]:
     names = ("processes", "machines", "exchange", "parameters")
     if about is not None:
         counts = (about.processes, about.machines, about.parameters)
-        cells = [f"{count:,}" if count else NONE for count in counts]
+        cells = [f"{count:,}" if count else NO_VALUE for count in counts]
         return list(zip(names, (*cells[:2], about.trainer, cells[2]), strict=True))
     if not starts:
-        return [(name, NONE) for name in names]
+        return [(name, NO_VALUE) for name in names]
     first = starts[0]
     world = (str(first.size), str(len(view.hosts)), first.strategy, f"{first.parameters:,}")
     return list(zip(names, world, strict=True))
@@ -125,7 +135,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    return NONE if value is None else str(value)
+    return NO_VALUE if value is None else str(value)
 
 
 HUES = ("first", "second", "third", "fourth", "fifth", "sixth")

@@ -5,13 +5,45 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from unisono.diagnose.evidence.corpus_facts import CorpusFacts, corpus_facts
+from unisono.diagnose.evidence.run_files import CorpusFacts, corpus_facts
 from unisono.diagnose.evidence.scores import best_scored, bleu_words
-from unisono.diagnose.report import Report
+from unisono.diagnose.report import Answer, Report
 from unisono.diagnose.wording import count, listing, percent
 from unisono.records.view import Imported, RunView
-from unisono.report.severity import CAUSES
 from unisono.units import amount_of_bytes, duration
+
+CAUSES = {
+    "compute": "arithmetic",
+    "network": "exchange",
+    "straggler": "waiting for a late process",
+    "data": "waiting for data",
+    "evaluation": "validation and test",
+    "checkpoint": "checkpoints",
+    "other": "other, and starting up",
+}
+
+SEVERITIES = {"info": "plain", "warning": "care", "error": "bad"}
+
+_TONES = {
+    "duration": {"finished": "good", "stopped": "care", "failed": "bad", "running": "plain"},
+    "trained": {"yes": "good", "no": "care", "diverged": "bad"},
+    "overfitting": {"yes": "bad", "no": "good"},
+    "devices": {"busy": "good", "waiting": "bad"},
+    "network": {"bottleneck": "bad", "not_bottleneck": "good"},
+}
+
+
+def tone(answer: Answer) -> str:
+    """Return good, bad, care, plain or unknown: how a verdict is shown."""
+    if answer.verdict == "unknown":
+        return "unknown"
+    return _TONES.get(answer.id, {}).get(answer.verdict, "plain")
+
+
+def spaced(name: str) -> str:
+    """Write an id as words: "not_used" as "not used"."""
+    return name.replace("_", " ")
+
 
 MOST_SAMPLES = 6
 LONGEST_TEXT = 400

@@ -19,10 +19,9 @@ from unisono.diagnose.evidence.machine_load import own_gpus
 from unisono.records.events import StepTaken
 from unisono.records.monitor_events import Gpu, Sampled, Traffic
 from unisono.records.view import RunView
-from unisono.report.axis import Point
-from unisono.report.panel import Curve
+from unisono.report.panel import Curve, Point
 
-MOST_BINS = 150
+MOST_TIMED_BINS = 150
 SAMPLES_PER_BIN = 2  # at least, on average
 
 
@@ -82,7 +81,7 @@ def timed_bins(steps: Sequence[StepTaken], samples: Sequence[Sampled]) -> tuple[
     stretches = stretches_of(steps, samples)
     updates = sum(stretch.updates for stretch in stretches)
     looks = len(during(samples, stretches))
-    most = max(1, min(MOST_BINS, looks // SAMPLES_PER_BIN))
+    most = max(1, min(MOST_TIMED_BINS, looks // SAMPLES_PER_BIN))
     width = max(1, -(-updates // most))
     times = [step.time for step in steps]
     sampled_at = [sample.time for sample in samples]

@@ -32,15 +32,17 @@ MANY_MBIT = 10_000
 def network_panel(run: RunView, machines: Sequence[SampledMachine]) -> Panel:
     """Show what the interfaces of the exchange carried; empty for a process alone.
 
-    What one machine sends, another receives: of several, sending is shown.
+    On one machine that is the loopback interface, whose traffic is not network traffic. What
+    one machine sends, another receives: of several, sending is shown.
     """
     interfaces = {start.rank: start.interface for start in run.last_starts}
     if len(interfaces) < 2 or not machines:
         return Panel("Network rate", "")
+    if len(run.hosts) == 1:
+        curves = over_machines(machines, carried(dict.fromkeys(interfaces, LOOPBACK), "sent"))
+        words = "between the processes of the machine; this is not network traffic"
+        return _rates(words, curves, "Loopback rate")
     names = sorted({interfaces[machine.rank] for machine in machines})
-    if names == [LOOPBACK]:  # what is sent there is received there
-        curves = over_machines(machines, carried(interfaces, "sent"))
-        return _rates("between the processes of the machine", curves)
     if len(machines) == 1:
         both = {way: carried(interfaces, way) for way in ("sent", "received")}
         return _rates(f"through {listing(names)}", _of_one(machines[0], both))
@@ -69,11 +71,11 @@ def _of_one(machine: SampledMachine, reads: dict[str, Points]) -> list[Curve]:
     return [Curve(name, points, style) for (name, points), style in named if points]
 
 
-def _rates(words: str, curves: Sequence[Curve]) -> Panel:
+def _rates(words: str, curves: Sequence[Curve], title: str = "Network rate") -> Panel:
     """Return rates in Mbit/s, or in Gbit/s where they are high; empty if nothing was sent."""
     top = _top(curves)
     if top <= 0:
-        return Panel("Network rate", "")
+        return Panel(title, "")
     unit, factor = ("Gbit/s", GBIT) if MBIT * top >= MANY_MBIT else ("Mbit/s", MBIT)
     scaled = [
         replace(
@@ -83,7 +85,7 @@ def _rates(words: str, curves: Sequence[Curve]) -> Panel:
         )
         for curve in curves
     ]
-    return _amounts("Network rate", f"{unit} {words}", unit, scaled)
+    return _amounts(title, f"{unit} {words}", unit, scaled)
 
 
 def _amounts(title: str, words: str, unit: str, curves: Sequence[Curve]) -> Panel:

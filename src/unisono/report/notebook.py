@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from markupsafe import Markup
 
 from unisono.diagnose.report import Report
-from unisono.report.facts import TimeSlice, bottleneck_words, slices
+from unisono.report.facts import SEVERITIES, TimeSlice, bottleneck_words, slices, spaced, tone
 from unisono.report.page import coded
-from unisono.report.severity import SEVERITIES, spaced, tone
 
 _SLICES = {
     "compute": "#3f6a9b",

@@ -27,7 +27,7 @@ from unisono.records.view import RunView, read_run
 from unisono.report import facts
 from unisono.report.charts import charts_of
 from unisono.report.comparison import HUES, compare_runs, over_steps, over_time
-from unisono.report.severity import SEVERITIES, spaced, tone
+from unisono.report.facts import SEVERITIES, spaced, tone
 from unisono.report.step_bars import spoken
 from unisono.report.text import render_markdown
 

@@ -1,9 +1,130 @@
-"""What a panel shows: curves or columns over the steps, in numbers; drawing comes later."""
+"""What a panel shows, in numbers: points, axes, curves and columns; drawing comes later."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.report.axis import Bin, Point
+from unisono.records.view import RunView
+
+Point = tuple[float, float]
+
+MOST_BINS = 200  # of what is recorded at every update
+MOST_CURVE_POINTS = 400  # of what is recorded now and then
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Some points in a row: where they lie, their mean, the lowest and the highest value."""
+
+    x: float
+    mean: float
+    low: float
+    high: float
+
+
+def finite(points: Sequence[tuple[float, float | None]]) -> list[Point]:
+    """Return the points whose value is a number."""
+    return [(x, y) for x, y in points if y is not None and math.isfinite(y)]
+
+
+def bin_width(count: int, most: int = MOST_BINS) -> int:
+    """Return how many of `count` points in a row make a bin if there are at most `most`."""
+    return max(1, math.ceil(count / most))
+
+
+def binned(points: Sequence[Point], most: int = MOST_BINS) -> list[Bin]:
+    """Return at most `most` bins, all of as many points but for the last."""
+    width = bin_width(len(points), most)
+    bins = []
+    for start in range(0, len(points), width):
+        part = points[start : start + width]
+        values = [y for _, y in part]
+        middle = sum(x for x, _ in part) / len(part)
+        bins.append(Bin(middle, sum(values) / len(part), min(values), max(values)))
+    return bins
+
+
+def thinned(points: Sequence[Point], most: int = MOST_CURVE_POINTS) -> list[Point]:
+    """Return at most `most` points, in order, with the lowest and highest of each stretch."""
+    if len(points) <= most:
+        return list(points)
+    width = math.ceil(len(points) / (most // 2))
+    kept: list[Point] = []
+    for start in range(0, len(points), width):
+        stretch = points[start : start + width]
+        extremes = {min(stretch, key=lambda p: p[1]), max(stretch, key=lambda p: p[1])}
+        kept += sorted(extremes)
+    return kept
+
+
+FROM_ZERO = 0.3  # of the axis may lie empty before the first record
+EDGE = 4  # percent
+
+
+@dataclass(frozen=True)
+class Span:
+    """The steps from the left edge of every panel to the right, or another `unit` of time."""
+
+    low: float
+    high: float
+    unit: str = "step"
+
+    def percent(self, step: float) -> float:
+        """Return the place of a step from the left, in percent of the width."""
+        return 100 * (step - self.low) / (self.high - self.low)
+
+    def holds(self, step: float) -> bool:
+        """Return whether a step lies on the axis."""
+        return self.low <= step <= self.high
+
+
+def span_of(run: RunView) -> Span:
+    """Return the steps of a run, from 0 unless that would leave much of the axis empty."""
+    told = [step.step for step in run.steps] + [event.step for event in run.validations]
+    if not told:
+        return Span(0.0, 1.0)
+    first, last = float(min(told)), float(max(told))
+    low = 0.0 if first <= FROM_ZERO * last else first
+    return Span(low, max(last, low + 1.0))
+
+
+def step_ticks(span: Span, about: int = 6) -> list[float]:
+    """Return round steps along the axis; at its left end stands what the numbers are."""
+    whole = [step for step in ticks(span.low, span.high, about) if step == int(step)]
+    return [step for step in whole if step == 0 or span.percent(step) > EDGE]
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Return round numbers, about `about` of them, that lie within `low` and `high`."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / about
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * m for m in (1, 2, 2.5, 5, 10) if unit * m >= 0.8 * rough)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [number * step for number in range(first, last + 1)]
+
+
+def labels(values: list[float]) -> list[str]:
+    """Write ticks with as many digits as tell them apart, all alike."""
+    if not values:
+        return []
+    largest = max(abs(value) for value in values)
+    step = min((b - a for a, b in zip(values, values[1:], strict=False)), default=largest)
+    if 0 < largest < 0.0001:
+        return [_scientific(value) for value in values]
+    digits = max(0, min(6, -math.floor(math.log10(step) + 1e-9))) if step > 0 else 0
+    if step > 0 and abs(step * 10**digits - round(step * 10**digits)) > 1e-6:
+        digits += 1
+    return [f"{value:,.{digits}f}" for value in values]
+
+
+def _scientific(value: float) -> str:
+    if value == 0:
+        return "0"
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+
 
 BandPoint = tuple[float, float, float]
 

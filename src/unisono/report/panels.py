@@ -6,22 +6,27 @@ Panels of time: how long updates took, and where each second of them went.
 import math
 from collections.abc import Sequence
 
-from unisono.diagnose.evidence.curve import bleu_curve, loss_curve
+from unisono.diagnose.evidence.curve import bleu_curve, computed_rates, loss_curve, schedule_of
 from unisono.diagnose.evidence.ledger import Ledger
-from unisono.diagnose.evidence.rates import computed_rates, schedule_of
 from unisono.records.view import RunView
-from unisono.report.axis import MOST_BINS, Bin, Point, bin_width, binned, finite, thinned
 from unisono.report.panel import (
+    MOST_BINS,
+    Bin,
     Columns,
     Curve,
     Layer,
     Mark,
     Panel,
+    Point,
+    bin_width,
+    binned,
     digits_for,
+    finite,
     mean_curve,
     room,
+    thinned,
 )
-from unisono.report.step_bars import PARTS, parts_of_row
+from unisono.report.step_bars import BAR_PARTS, parts_of_row
 from unisono.units import duration
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -118,7 +123,7 @@ def _rate_marks(run: RunView, scaled: list[Point], top: Point, label: str) -> li
     return [Mark(top, label, "third"), *end]
 
 
-USUAL = 0.98  # of the updates or columns lie on the paper, at least
+USUAL_SHARE_SHOWN = 0.98  # of the updates or columns lie on the paper, at least
 
 
 def time_panel(run: RunView) -> Panel:
@@ -155,7 +160,7 @@ def parts_panel(ledger: Ledger) -> Panel:
     unit, factor = _unit(top)
     digits = digits_for(factor * top, 4)
     layers = []
-    for name, words in PARTS.items():
+    for name, words in BAR_PARTS.items():
         seconds = [part[name] for part in parts]
         heights = tuple(
             factor * sum(seconds[s : s + width]) / len(seconds[s : s + width]) for s in starts
@@ -175,7 +180,7 @@ def parts_panel(ledger: Ledger) -> Panel:
 def ceiling(values: Sequence[float]) -> float:
     """Return where the paper ends: above all values, or above all but a few far out."""
     ordered = sorted(values)
-    usual, most = ordered[int(USUAL * (len(ordered) - 1))], ordered[-1]
+    usual, most = ordered[int(USUAL_SHARE_SHOWN * (len(ordered) - 1))], ordered[-1]
     return 1.1 * (most if most < 2 * usual else 1.3 * usual)
 
 

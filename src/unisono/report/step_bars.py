@@ -10,7 +10,7 @@ from unisono.records.view import RunView
 from unisono.units import duration
 
 # Class of the style sheet and name, from the ground up.
-PARTS = {
+BAR_PARTS = {
     "forward": "forward",
     "backward": "backward",
     "optimizer": "optimizer",
@@ -68,7 +68,7 @@ def node_bars(run: RunView, ledger: Ledger) -> list[Bar]:
         means = [_rank_parts(run.ranks.get(rank, ()), wires) for rank in ranks]
         known = [mean for mean in means if mean]
         if known:
-            found.append((name, {p: sum(m[p] for m in known) / len(known) for p in PARTS}))
+            found.append((name, {p: sum(m[p] for m in known) / len(known) for p in BAR_PARTS}))
     widest = max((sum(parts.values()) for _, parts in found), default=0.0)
     return [_bar(name, parts, widest) for name, parts in found[:MOST_BARS] if widest > 0]
 
@@ -90,7 +90,7 @@ def _rank_parts(
 
     `wires` holds the updates that count and their time on the wire, None for one made alone.
     """
-    sums, counted = dict.fromkeys(PARTS, 0.0), 0
+    sums, counted = dict.fromkeys(BAR_PARTS, 0.0), 0
     for step in steps:
         if step.step not in wires:
             continue
@@ -113,7 +113,7 @@ def _bar(name: str, parts: Mapping[str, float], widest: float) -> Bar:
     pieces = [
         BarSegment(
             style=part,
-            label=f"{PARTS[part]}: {duration(seconds)}, {percent(seconds / total)}",
+            label=f"{BAR_PARTS[part]}: {duration(seconds)}, {percent(seconds / total)}",
             share=seconds / widest,
             of_bar=percent(seconds / total),
         )

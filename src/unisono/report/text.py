@@ -1,18 +1,11 @@
-"""The report as Markdown, to paste into an issue or a notebook.
-
-The report for a terminal: plain text, or a table with colours for `rich`.
-"""
+"""The report as Markdown, to paste into an issue, and as plain text for a terminal."""
 
 import re
 import textwrap
 
-from rich.markup import escape
-from rich.table import Table
-
 from unisono.diagnose.report import Answer, Finding, Report
 from unisono.records.view import RunView
-from unisono.report.facts import about, bottleneck_words, slices
-from unisono.report.severity import spaced, tone
+from unisono.report.facts import about, bottleneck_words, slices, spaced
 
 _SPECIAL = re.compile(r"([\\*_\[\]<>#|~])")
 _CODE = re.compile(r"(`[^`]+`)")
@@ -66,7 +59,6 @@ def _block(title: str, verdict: str, entry: Answer | Finding) -> str:
 
 SHOWN_EVIDENCE = 2
 NO_BREAK = "\u00a0"
-COLOURS = {"good": "green", "bad": "red", "care": "yellow", "plain": "cyan", "unknown": "dim"}
 
 
 def render_text(report: Report, width: int = 80) -> str:
@@ -79,25 +71,6 @@ def render_text(report: Report, width: int = 80) -> str:
     for number, answer in enumerate(report.answers, start=1):
         blocks.append(_answer_as_text(number, answer, width))
     return "\n\n".join(blocks) + "\n"
-
-
-def answers_table(report: Report) -> Table:
-    """Return the eleven answers as a table: question, verdict, summary."""
-    table = Table(
-        title=escape(report.headline),
-        title_justify="left",
-        caption=escape(report.note) if report.note else None,
-        caption_justify="left",
-        show_lines=False,
-    )
-    table.add_column("question", ratio=2)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("answer", ratio=5)
-    for answer in report.answers:
-        colour = COLOURS[tone(answer)]
-        verdict = f"[{colour}]{escape(spaced(answer.verdict))}[/]"
-        table.add_row(escape(answer.question), verdict, escape(answer.summary))
-    return table
 
 
 def _answer_as_text(number: int, answer: Answer, width: int) -> str:

@@ -11,11 +11,11 @@ from unisono.diagnose.report import Report
 from unisono.diagnose.wording import count
 from unisono.records.events import Validated
 from unisono.records.view import RunView
-from unisono.report.severity import SEVERITIES, spaced
+from unisono.report.facts import SEVERITIES, spaced
 from unisono.units import amount_of_bytes
 
 MOST_OF_A_KIND = 150
-MOST_LINES = 20  # drawn through all panels
+MOST_LINES_OF_A_KIND = 20  # drawn through all panels
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def lines_of(lanes: Sequence[TimelineLane]) -> list[Happening]:
         Happening(happening.step, happening.words, happening.style or lane.kind)
         for lane in lanes
         if lane.kind in ("finding", "start")
-        for happening in lane.happenings[:MOST_LINES]
+        for happening in lane.happenings[:MOST_LINES_OF_A_KIND]
     ]
 
 

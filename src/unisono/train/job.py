@@ -26,10 +26,9 @@ from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.cost_model.strategies import AUTO, STRATEGIES
 from unisono.errors import ConfigError
 from unisono.models.transformer import TransformerModel
-from unisono.records.environment import describe_environment
 from unisono.records.events import AnyEvent, Chose, Ended, Started, Tested, Warned
 from unisono.records.layout import RunDirectory
-from unisono.records.recorder import Recorder
+from unisono.records.recorder import Recorder, describe_environment
 from unisono.train.build import build_session, device_of, mixture, strategy_for
 from unisono.train.checkpoints.checkpoint_sync import RestoredCheckpoint
 from unisono.train.loop import Session, train

@@ -29,8 +29,7 @@ from unisono.heartbeat.announce import record_loss
 from unisono.heartbeat.messages import GroupMember, SidecarConfig
 from unisono.heartbeat.section_limits import NO_LIMIT, SectionLimits, Sections
 from unisono.heartbeat.worker import SUPERVISED, SidecarHandle, end_with_stacks
-from unisono.monitor.settings import SamplerConfig
-from unisono.monitor.worker import Sampling
+from unisono.monitor.worker import SamplerConfig, Sampling
 from unisono.records.events import AnyEvent, Ended, StepTaken
 from unisono.records.layout import RunDirectory
 from unisono.records.status import State, Status, write_status

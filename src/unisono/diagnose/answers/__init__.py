@@ -8,8 +8,7 @@ from unisono.diagnose.answers.duration import answer_duration
 from unisono.diagnose.answers.learning_rate import answer_learning_rate
 from unisono.diagnose.answers.network import answer_network
 from unisono.diagnose.answers.overfitting import answer_overfitting
-from unisono.diagnose.answers.step_time import answer_step_time
-from unisono.diagnose.answers.step_vs_network import answer_step_vs_network
+from unisono.diagnose.answers.step_time import answer_step_time, answer_step_vs_network
 from unisono.diagnose.answers.trained import answer_trained
 from unisono.diagnose.answers.training_set import answer_training_set
 from unisono.diagnose.case import Case

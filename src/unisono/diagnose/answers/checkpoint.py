@@ -1,10 +1,7 @@
-"""Which files is a checkpoint made of, and what is in each?
-
-How big is a checkpoint, and why?
-"""
+"""Which files is a checkpoint made of, and how big is it?"""
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.evidence.checkpoint_files import (
+from unisono.diagnose.evidence.run_files import (
     BYTES_PER_NUMBER,
     EXCHANGE,
     MANIFEST,
@@ -16,32 +13,33 @@ from unisono.diagnose.evidence.checkpoint_files import (
     moments_of,
     newest_files,
 )
-from unisono.diagnose.questions import reply
-from unisono.diagnose.report import Answer
+from unisono.diagnose.report import Answer, reply
 from unisono.diagnose.wording import count, listing, percent, rounded
 from unisono.units import amount_of_bytes
 
-ORDER = [WEIGHTS, OPTIMIZER, EXCHANGE, PROGRESS, MANIFEST]
+FILE_ORDER = [WEIGHTS, OPTIMIZER, EXCHANGE, PROGRESS, MANIFEST]
 CONTENTS = {
     WEIGHTS: "the weights of the model, by name: all that translating needs",
-    EXCHANGE: "what each process has yet to tell the others of its gradients, by weight",
-    PROGRESS: "how far training had come: step, epoch, place in the corpus, best score",
+    EXCHANGE: "the residuals of each process (error feedback): gradients it has yet to send, "
+    "by weight",
+    PROGRESS: "how far training has come: step, epoch, place in the corpus, best score",
     MANIFEST: "size and SHA-256 of the other files, to notice damage",
 }
 
 
 def answer_checkpoint_files(case: Case) -> Answer:
     """Name each file of the newest checkpoint and what is in it."""
-    files = newest_files(case)
+    files = newest_files(case.run)
     if files is None:
         return reply(
             "checkpoint_files",
             "unknown",
             "No checkpoint has been saved yet.",
-            advice="The first one is written after `checkpoint.every_steps` updates.",
+            advice="The run saves the first after `checkpoint.every_steps` updates.",
         )
     names = sorted(
-        files.sizes, key=lambda name: (ORDER.index(name) if name in ORDER else 9, name)
+        files.sizes,
+        key=lambda name: (FILE_ORDER.index(name) if name in FILE_ORDER else 9, name),
     )
     return reply(
         "checkpoint_files",
@@ -56,24 +54,26 @@ def answer_checkpoint_files(case: Case) -> Answer:
             f"{name} ({amount_of_bytes(files.sizes[name])}): {_content(case, name)}"
             for name in names
         ],
-        advice="To translate, the weights are enough; to go on training, all files are needed.",
+        advice="Translating needs the weights alone; resuming the training needs all files.",
     )
 
 
 def _content(case: Case, name: str) -> str:
     if name != OPTIMIZER:
-        return CONTENTS.get(name, "not a file this version knows")
+        return CONTENTS.get(name, "a file that this version does not know")
     averages = ", and a moving average of the weights" * averages_of(case.run.config)
     return _optimizer_state(moments_of(case.run.config)) + averages
 
 
 def _optimizer_state(moments: int | None) -> str:
     if moments == 0:
-        return "the state of the optimizer, which keeps nothing for each weight (plain SGD)"
+        return "the state of the optimizer; plain SGD keeps nothing for each weight"
     if moments == 1:
         return "the state of the optimizer: its momentum, one number for each weight"
     if moments == 2:
-        return "the state of Adam: mean and variance of the gradient, two numbers a weight"
+        return (
+            "the state of Adam: mean and variance of the gradient, two numbers for each weight"
+        )
     return "the state of the optimizer"
 
 
@@ -84,7 +84,7 @@ OVERHEAD_SHARE = 0.02
 
 def answer_checkpoint_size(case: Case) -> Answer:
     """Weigh the newest checkpoint and do the arithmetic."""
-    files = newest_files(case)
+    files = newest_files(case.run)
     if files is None:
         return reply("checkpoint_size", "unknown", "No checkpoint has been saved yet.")
     moments = moments_of(case.run.config)
@@ -92,8 +92,8 @@ def answer_checkpoint_size(case: Case) -> Answer:
         return reply(
             "checkpoint_size",
             "unknown",
-            f"{files.name} has {amount_of_bytes(files.bytes)}, but the number of parameters or "
-            "the optimizer is not recorded, so the sum cannot be checked.",
+            f"{files.name} has {amount_of_bytes(files.bytes)}, but the run recorded no number "
+            "of parameters or no optimizer to check that against.",
             values={"bytes": files.bytes, "expected_bytes": None, "files": files.sizes},
         )
     return _answered(case, files, moments, averages_of(case.run.config))
@@ -111,7 +111,7 @@ def _answered(case: Case, files: Files, moments: int, averages: int) -> Answer:
     kept += " and their moving average (as much again)" if averages else ""
     kept += f" and {amount_of_bytes(exchange)} of the exchange" if exchange else ""
     moments += averages
-    verdict = "which is what it weighs" if fits else "which is NOT what it weighs"
+    verdict = "which is its size" if fits else "which is NOT its size"
     return reply(
         "checkpoint_size",
         "answered",
@@ -134,5 +134,7 @@ def _answered(case: Case, files: Files, moments: int, averages: int) -> Answer:
             f"{count(len(case.run.saves), 'checkpoint')} saved in all; "
             f"`checkpoint.keep` says how many stay",
         ],
-        advice="" if fits else "Look at the files: something else is in them, or missing.",
+        advice=""
+        if fits
+        else "Look at the files: they hold something else, or lack something.",
     )

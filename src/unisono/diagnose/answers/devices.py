@@ -6,39 +6,42 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.evidence.flops import flops_per_second, known_device
 from unisono.diagnose.evidence.machine_load import GpuUse, Load
-from unisono.diagnose.questions import reply
-from unisono.diagnose.report import Answer
+from unisono.diagnose.evidence.step_arithmetic import (
+    flops_per_second,
+    known_device,
+    precision_of,
+)
+from unisono.diagnose.report import Answer, reply
 from unisono.diagnose.wording import count, listing, percent, rounded
 
 CLEARLY_WAITING = 0.25
 WAITS = ("data", "network", "straggler", "checkpoint")
-WORTH_TELLING = 0.05  # of the time
-# A GPU that draws less than this share of its limit, a core that computes for less of the
-# time, and arithmetic at less of a data sheet's rate do not prove that a device is busy.
+WORTH_NAMING_EVALUATION = 0.05  # of the time
+# A device is not proved busy by a GPU that draws less than this share of its power limit, by a
+# core that computes for less of the time, or by arithmetic at less of the data sheet's rate.
 BUSY_POWER, BUSY_CORES, BUSY_ARITHMETIC = 0.5, 0.75, 0.15
-IDLE_POWER = 0.3  # up to here a GPU waits, whatever it says; above, a small model may do so
-FEWEST = 5
-NOT_SAMPLED = "utilisation and power of the devices were not sampled"
+IDLE_POWER = 0.3  # below this a GPU waits; up to BUSY_POWER a small model may keep it busy
+FEWEST_UPDATES = 5
+NO_POWER = "nothing sampled the utilisation and power of the devices"
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was measured of the devices; `busy` is None if it proves neither."""
+    """What measurements say of the devices; `busy` is None if they prove neither."""
 
     busy: bool | None
     words: str
 
 
 def answer_devices(case: Case) -> Answer:
-    """Tell computing from waiting by the ledger; never call a device busy without power."""
-    if len(case.ledger.rows) < FEWEST:
+    """Split computing from waiting by the ledger; call no device busy without proof."""
+    if len(case.ledger.rows) < FEWEST_UPDATES:
         return reply(
             "devices",
             "unknown",
-            f"Too few updates were recorded to tell ({len(case.ledger.rows)}), and "
-            f"{NOT_SAMPLED}.",
+            f"The run recorded too few updates to tell ({len(case.ledger.rows)}), and "
+            f"{NO_POWER}.",
             values={"devices": _devices(case)},
         )
     shares, loads = case.bottleneck.shares, case.loads
@@ -59,7 +62,7 @@ def answer_devices(case: Case) -> Answer:
             "power_watts": rounded(_mean([gpu.watts for gpu in gpus]), 1),
             "power_limit_watts": rounded(_mean([gpu.limit_watts for gpu in gpus]), 1),
             "cpu_share": rounded(fmean(cores)) if cores else None,
-            "flops_per_second_and_process": rounded(flops_per_second(case), 0),
+            "flops_per_second_and_process": rounded(_flops(case), 0),
         },
         evidence=_evidence(case, loads),
         advice=_advice(case, waiting) if verdict == "waiting" else "",
@@ -79,23 +82,21 @@ def _proof(case: Case, loads: Sequence[Load]) -> Proof:
         between = IDLE_POWER < watts / limit < BUSY_POWER
         busy = None if between else watts >= BUSY_POWER * limit
         return Proof(busy, f"the GPUs drew {watts:.0f} W of {limit:.0f} W")
-    rate, device = flops_per_second(case), known_device(case)
+    rate, device = _flops(case), known_device(case.run)
     if rate is not None and device is not None:
-        share = rate / device.peak(_precision(case))
+        share = rate / device.peak(precision_of(case.run))
         words = f"{rate / 1e12:.1f} TFLOP/s are {percent(share)} of what a {device.name} can do"
         return Proof(True if share >= BUSY_ARITHMETIC else None, words)
     cores = [load for load in loads if load.threads]
     if cores and not gpus:
         share = fmean(load.own_share for load in cores)
-        words = f"the run's threads had {percent(share)} of the cores they could use"
+        words = f"the run's threads used {percent(share)} of the cores they could use"
         return Proof(share >= BUSY_CORES, words)
-    return Proof(None, NOT_SAMPLED)
+    return Proof(None, NO_POWER)
 
 
-def _precision(case: Case) -> str:
-    train = case.run.config.get("train")
-    told = train.get("precision") if isinstance(train, dict) else None
-    return told if isinstance(told, str) else "fp32"
+def _flops(case: Case) -> float | None:
+    return flops_per_second(case.run, case.ledger, case.size)
 
 
 def _devices(case: Case) -> dict[str, int]:
@@ -113,47 +114,51 @@ def _names(case: Case) -> str:
 def _summary(case: Case, waiting: float, proof: Proof) -> str:
     shares = case.bottleneck.shares
     if waiting > CLEARLY_WAITING:
-        seen = f"; {proof.words}" if proof.words != NOT_SAMPLED else ""
+        seen = f"; {proof.words}" if proof.words != NO_POWER else ""
         return (
             f"No: {_names(case)} waited for {percent(waiting)} of the time and computed for "
             f"{percent(shares.compute)}{seen}."
         )
-    scored = shares.evaluation >= WORTH_TELLING
-    further = f", {percent(shares.evaluation)} in validations," if scored else ""
+    scored = shares.evaluation >= WORTH_NAMING_EVALUATION
+    further = f", {percent(shares.evaluation)} on validation," if scored else ""
     spent = (
-        f"{_names(case)} spent {percent(shares.compute)} of the time in forward, backward and "
+        f"{_names(case)} spent {percent(shares.compute)} of the time on forward, backward and "
         f"optimizer{further} and waited for {percent(waiting)}"
     )
     if proof.busy is None:
-        return f"{spent}. Whether they were fully used meanwhile is not known: {proof.words}."
+        return f"{spent}. Whether that used them fully is unknown: {proof.words}."
     return f"{'Yes' if proof.busy else 'No'}: {spent}; {proof.words}."
 
 
 def _evidence(case: Case, loads: Sequence[Load]) -> list[str]:
     shares = case.bottleneck.shares
     lines = [
-        f"of the wall clock: waiting for data {percent(shares.data)}, exchange "
-        f"{percent(shares.network)}, waiting for a late process {percent(shares.straggler)}, "
+        f"wall clock: waiting for data {percent(shares.data)}, exchange "
+        f"{percent(shares.network)}, waiting for a straggler {percent(shares.straggler)}, "
         f"evaluation {percent(shares.evaluation)}, checkpoints {percent(shares.checkpoint)}, "
         f"other {percent(shares.other)}"
     ]
-    rate = flops_per_second(case)
+    rate = _flops(case)
     if rate is not None:
         lines.append(
-            f"matrix products of the model: {rate / 1e9:,.1f} GFLOP/s for each process, over "
-            "whole updates"
+            f"matrix products of the model: {rate / 1e9:,.1f} GFLOP/s for each process, "
+            "averaged over whole updates"
         )
     threads = {start.threads for start in case.run.last_starts if start.device == "cpu"}
     if threads:
-        lines.append(f"threads for arithmetic in each process: {listing(_sorted(threads))}")
+        lines.append(
+            f"compute threads in each process: {listing([str(n) for n in sorted(threads)])}"
+        )
     for load in loads:
         lines.append(
             f"{load.host}: of {count(load.cores, 'core')}, the run used {load.own:.2f} and "
-            f"other programs {load.foreign:.2f}"
+            f"other programs used {load.foreign:.2f}"
         )
         lines += [_gpu_line(gpu) for gpu in load.gpus]
     if any(start.device.startswith("cuda") for start in case.run.last_starts):
-        lines.append("a utilisation of 100 % would prove nothing: a GPU that waits reads 100 %")
+        lines.append(
+            "a utilisation of 100 % proves nothing: a GPU that waits for others shows 100 % too"
+        )
     return lines
 
 
@@ -165,7 +170,10 @@ def _gpu_line(gpu: GpuUse) -> str:
         f"utilisation {percent(gpu.utilisation)}" if gpu.utilisation is not None else "",
         _memory(gpu),
         f"clock {gpu.mhz:.0f} of {gpu.most_mhz:.0f} MHz" if gpu.mhz and gpu.most_mhz else "",
-        *(f"held back by {name} {percent(part)}" for name, part in gpu.throttled.items()),
+        *(
+            f"throttled by {name} for {percent(part)} of the time"
+            for name, part in gpu.throttled.items()
+        ),
         f"shared with {count(gpu.others, 'other process', 'other processes')}"
         if gpu.others
         else "",
@@ -182,10 +190,6 @@ def _memory(gpu: GpuUse) -> str:
     )
 
 
-def _sorted(threads: set[int]) -> list[str]:
-    return [str(number) for number in sorted(threads)]
-
-
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
@@ -193,15 +197,15 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _advice(case: Case, waiting: float) -> str:
     if waiting <= CLEARLY_WAITING:
-        return (
-            "Give the devices more at once (`batching.tokens_per_micro_batch`), and see what "
-            "else runs on the machines."
-        )
+        look = "see what else runs on the machines."
+        if case.memory_is_full:
+            return look.capitalize()
+        return f"Use larger micro-batches (`batching.tokens_per_micro_batch`), and {look}"
     waits = {name: getattr(case.bottleneck.shares, name) for name in WAITS}
     return {
-        "data": "Speed up reading: a faster disk, or more time for the process that reads.",
-        "network": "Exchange less often (larger `batching.tokens_per_update`), or between "
-        "fewer processes; between machines, over a faster link.",
-        "straggler": "Find out what holds the late process up; see the answer on step time.",
+        "data": "Put the corpus on a faster disk, and leave a core to the process that reads.",
+        "network": "Exchange less often (larger `batching.tokens_per_update`), between fewer "
+        "processes, or over a faster link.",
+        "straggler": "Find out what slows the straggler down; see the answer on step time.",
         "checkpoint": "Save less often (`checkpoint.every_steps`), or to a faster disk.",
     }[max(waits, key=lambda name: waits[name])]

@@ -3,32 +3,30 @@
 from typing import Any
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.evidence.liveness import patience, silence, state
-from unisono.diagnose.questions import reply
-from unisono.diagnose.report import Answer
+from unisono.diagnose.report import Answer, reply
 from unisono.diagnose.wording import count, percent, rounded
 from unisono.errors import ConfigError
 from unisono.units import duration, seconds_of
 
-RECENT = 200
-REASONS = {
-    "max_steps": "it made all the updates it was allowed",
-    "max_epochs": "it made all the passes over the corpus it was allowed",
-    "max_time": "its time was up",
-    "patience": "validation had not become better for as long as `train.patience` allows",
-    "signal": "it was asked to stop by a signal, and saved first",
+RECENT_UPDATES = 200
+END_REASONS = {
+    "max_steps": "it reached `train.max_steps`",
+    "max_epochs": "it reached `train.max_epochs`",
+    "max_time": "it reached `train.max_time`",
+    "patience": "validation had not improved for as long as `train.patience` allows",
+    "signal": "a signal asked it to stop, and it saved first",
 }
 
 
 def answer_duration(case: Case) -> Answer:
     """Say whether the run is over, how long it took in all, and how long is left."""
-    verdict = state(case)
+    verdict = case.state
     if verdict == "unknown":
         return reply(
             "duration",
             "unknown",
-            "No process has recorded anything yet, so there is no clock to read.",
-            advice="Start the run, or look whether it could write to its directory.",
+            "No process has recorded anything yet.",
+            advice="Start the run, or check that it can write to its directory.",
         )
     left = seconds_left(case) if verdict == "running" else None
     return reply(
@@ -44,7 +42,7 @@ def answer_duration(case: Case) -> Answer:
 def elapsed(case: Case) -> float:
     """Return the seconds over all sessions; a running one goes on until now."""
     total = sum(session.seconds for session in case.sessions)
-    return total + (silence(case) if state(case) == "running" else 0.0)
+    return total + (case.silence if case.state == "running" else 0.0)
 
 
 def seconds_left(case: Case) -> float | None:
@@ -52,10 +50,10 @@ def seconds_left(case: Case) -> float | None:
     limits = []
     planned = updates_planned(case)
     began = case.sessions[-1].began
-    recent = [step for step in case.run.steps if step.time >= began][-RECENT:]
+    recent = [step for step in case.run.steps if step.time >= began][-RECENT_UPDATES:]
     if planned and len(recent) > 1:
         pace = (recent[-1].time - recent[0].time) / (len(recent) - 1)
-        limits.append(max(0.0, (planned - recent[-1].step) * pace - silence(case)))
+        limits.append(max(0.0, (planned - recent[-1].step) * pace - case.silence))
     try:
         most = seconds_of(str(case.run.config.get("train", {}).get("max_time", "")))
         limits.append(max(0.0, most - elapsed(case)))
@@ -81,20 +79,20 @@ def _summary(case: Case, verdict: str, left: float | None) -> str:
     updates = count(case.run.steps[-1].step if case.run.steps else 0, "update")
     reason = case.sessions[-1].reason
     if verdict == "running":
-        more = "; how long it will still take is not known" if left is None else ""
+        more = "; how long it will still take is unknown" if left is None else ""
         more = f"; about {duration(left)} to go" if left is not None else more
         still = ""
-        if silence(case) > patience(case):
+        if case.silence > case.patience:
             still = (
-                f" Its process is there, but has said nothing for {duration(silence(case))}."
+                f" Its process is alive, but has recorded nothing for {duration(case.silence)}."
             )
-        return f"The run is going on: {took} so far, {updates} made{more}.{still}"
+        return f"The run is going on: {took} so far, {updates}{more}.{still}"
     if verdict == "failed":
         return (
-            f"The run broke off: {took} and {updates} were recorded, then nothing for "
-            f"{duration(silence(case))}, and no word that it ended."
+            f"The run broke off: it recorded {took} and {updates}, then nothing for "
+            f"{duration(case.silence)}, and no end."
         )
-    why = REASONS.get(reason, f"it gave `{reason}` as the reason")
+    why = END_REASONS.get(reason, f"its reason is `{reason}`")
     return f"The run took {took} for {updates} and {verdict}: {why}."
 
 
@@ -108,26 +106,26 @@ def _values(case: Case, verdict: str, left: float | None) -> dict[str, Any]:
         "reason": case.sessions[-1].reason,
         "seconds_since_last_event": None
         if verdict in ("finished", "stopped")
-        else rounded(silence(case), 1),
+        else rounded(case.silence, 1),
     }
 
 
 def _evidence(case: Case, verdict: str) -> list[str]:
     lines = [*_about_starts(case), *(_about_the_end(case) if verdict == "failed" else ())]
     if verdict in ("running", "failed"):
-        lines.append(f"last event {duration(silence(case))} ago, no `ended` event since")
+        lines.append(f"last event {duration(case.silence)} ago, no `ended` event since")
     else:
         lines.append(f"rank 0 recorded `ended` with the reason `{case.sessions[-1].reason}`")
     ledger = case.ledger
     if ledger.rows and ledger.starting + ledger.ending > 0:
         lines.append(
-            f"{duration(ledger.starting)} passed before the first update of a start, "
-            f"{duration(ledger.ending)} after the last one besides evaluation and checkpoints"
+            f"{duration(ledger.starting)} passed before the first update of each start, and "
+            f"{duration(ledger.ending)} after the last, evaluation and checkpoints aside"
         )
     if ledger.rows and case.run.imported is None:
         lines.append(
-            f"{percent(ledger.closed)} of the time has a name in the ledger; from the first to "
-            f"the last update, {percent(ledger.closed_between)}"
+            f"the ledger explains {percent(ledger.closed)} of the time, and "
+            f"{percent(ledger.closed_between)} of that from the first to the last update"
         )
     return lines
 
@@ -136,28 +134,28 @@ def _about_starts(case: Case) -> list[str]:
     lines = []
     if len(case.sessions) > 1:
         lengths = ", ".join(duration(session.seconds) for session in case.sessions)
-        lines.append(f"started {len(case.sessions)} times; the clock adds up {lengths}")
+        lines.append(f"started {len(case.sessions)} times, for {lengths}")
     if _unclean(case):
-        lines.append("an earlier start broke off: when it ended is not known")
+        lines.append("an earlier start broke off, and when is unknown")
     if case.run.undone > 0:
         lines.append(
-            f"{duration(case.run.undone)} of updates, validations and checkpoints were undone "
-            "by a break or a roll-back, and done again"
+            f"a crash or a roll-back undid {duration(case.run.undone)} of updates, validations "
+            "and checkpoints, which the run did again"
         )
     return lines
 
 
 def _about_the_end(case: Case) -> list[str]:
     lines = [event.message for event in case.run.losses[-1:]]
-    lines += [f"it said: {case.run.message}"] if case.run.message else []
-    lines += ["the process that led the run is no longer there"] if case.run.gone else []
+    lines += [f"its last message: {case.run.message}"] if case.run.message else []
+    lines += ["the leading process is gone"] if case.run.gone else []
     return lines
 
 
 def _advice(case: Case, verdict: str) -> str:
     if verdict == "failed":
         saved = f"from {case.run.saves[-1].name}" if case.run.saves else "from the beginning"
-        return f"Look at the last lines the processes wrote; the same command goes on {saved}."
+        return f"Read the last lines of the processes' logs; the same command resumes {saved}."
     if verdict == "stopped":
-        return "The same command goes on where it stopped."
+        return "The same command resumes where it stopped."
     return ""

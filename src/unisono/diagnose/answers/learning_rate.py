@@ -1,10 +1,8 @@
 """What does the learning-rate curve show, and why?"""
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.evidence.curve import is_finite
-from unisono.diagnose.evidence.rates import Rates, rates_of, schedule_of
-from unisono.diagnose.questions import reply
-from unisono.diagnose.report import Answer
+from unisono.diagnose.evidence.curve import Rates, is_finite, rates_of, schedule_of
+from unisono.diagnose.report import Answer, reply
 from unisono.diagnose.wording import count, rounded
 from unisono.schedules import Constant, Cosine, LinearDecay, Schedule
 
@@ -13,23 +11,23 @@ TOLERANCE = 1e-6
 
 def answer_learning_rate(case: Case) -> Answer:
     """Put the configured numbers into the formula and check it against what was recorded."""
-    schedule, rates = schedule_of(case.run.config), rates_of(case)
+    schedule, rates = schedule_of(case.run.config), rates_of(case.run)
     if schedule is None:
         return reply(
             "learning_rate",
             "unknown",
-            "The configuration holds no learning-rate schedule that this version can read.",
+            "The configuration has no learning-rate schedule that this version can read.",
             values=_values(None, rates),
         )
     words = (
-        f"{course(schedule)} {_example(schedule)}It follows the number of updates alone, "
-        "never the loss."
+        f"{course(schedule)} {_example(schedule)}The rate depends on the number of updates "
+        "alone, never on the loss."
     )
     if rates is None:
         return reply(
             "learning_rate",
             "answered",
-            f"No update was recorded yet. {words}",
+            f"The run has not recorded an update yet. {words}",
             values=_values(schedule, None),
             evidence=[_configured(case, schedule)],
         )
@@ -73,40 +71,39 @@ def _values(schedule: Schedule | None, rates: Rates | None) -> dict[str, object]
 def _shown(rates: Rates, schedule: Schedule) -> str:
     if rates.last_step < schedule.warmup_steps:
         return (
-            f"The rate was still rising when the record ends, at {rates.last:.3g} in step "
+            f"The rate was still rising at the end, to {rates.last:.3g} at step "
             f"{rates.last_step:,}; the warm-up lasts until step {schedule.warmup_steps:,}."
         )
     if schedule.warmup_steps and rates.peak_step == schedule.warmup_steps:
         return (
-            f"The rate rose until the warm-up ended in step {rates.peak_step:,}, was highest "
-            f"there ({rates.peak:.3g}) and stood at {rates.last:.3g} in step "
-            f"{rates.last_step:,}."
+            f"The rate rose to its peak of {rates.peak:.3g} at step {rates.peak_step:,}, the "
+            f"end of the warm-up, and was {rates.last:.3g} at step {rates.last_step:,}."
         )
     return (
-        f"The rate was highest in step {rates.peak_step:,} ({rates.peak:.3g}) and stood at "
-        f"{rates.last:.3g} in step {rates.last_step:,}."
+        f"The rate peaked at step {rates.peak_step:,} ({rates.peak:.3g}) and was "
+        f"{rates.last:.3g} at step {rates.last_step:,}."
     )
 
 
 def course(schedule: Schedule) -> str:
-    """Say in words a student can repeat how the rate goes."""
+    """Describe the schedule in a sentence that a student can repeat."""
     warmup = schedule.warmup_steps
-    rise = f"It rises in a straight line for {count(warmup, 'update')} (warm-up), then "
+    rise = f"It rises linearly for {count(warmup, 'update')} (warm-up), then "
     if not warmup:
         rise = "Without a warm-up, it "
     if isinstance(schedule, Constant):
         return f"{rise}stays at {schedule.peak:g}."
     if isinstance(schedule, Cosine):
         end = f"{schedule.floor:g} at step {schedule.total_steps:,}"
-        return f"{rise}glides down half a cosine wave to {end}."
+        return f"{rise}falls along half a cosine wave to {end}."
     if isinstance(schedule, LinearDecay):
         end = f"{schedule.floor:g} at step {schedule.total_steps:,}"
-        return f"{rise}falls in a straight line to {end}."
-    return f"{rise}falls as 1/√step: after four times as many updates it has halved."
+        return f"{rise}falls linearly to {end}."
+    return f"{rise}falls as 1/√step: four times as many updates halve it."
 
 
 def _example(schedule: Schedule) -> str:
-    """Put one step into the formula: the one in which the rate is half of its highest."""
+    """Put one step into the formula: the one at which the rate is half of its peak."""
     warmup = schedule.warmup_steps
     if isinstance(schedule, Constant):
         return ""
@@ -114,10 +111,10 @@ def _example(schedule: Schedule) -> str:
         if schedule.total_steps <= warmup:
             return ""
         step = (warmup + schedule.total_steps) // 2
-        return f"Halfway down, in step {step:,}, it is {schedule(step):.3g}. "
+        return f"Halfway down, at step {step:,}, it is {schedule(step):.3g}. "
     step = 4 * max(1, warmup)
     return (
-        f"In step {max(1, warmup):,} it is {schedule(max(1, warmup)):.3g}, in step {step:,} "
+        f"At step {max(1, warmup):,} it is {schedule(max(1, warmup)):.3g}, at step {step:,} "
         f"{schedule(step):.3g}. "
     )
 
@@ -135,16 +132,16 @@ def _rolled_back(case: Case) -> bool:
 def _check(case: Case, wrong: list[int]) -> str:
     total = count(len(case.run.steps), "recorded rate")
     if not wrong:
-        return f"{total} checked against the formula: all equal"
-    differ = f"{len(wrong):,} differ, first in step {wrong[0]:,}"
+        return f"{total} checked against the formula: all match"
+    differ = f"{len(wrong):,} differ, the first at step {wrong[0]:,}"
     return f"{total} checked against the formula: {differ}"
 
 
 def _advice(case: Case, rates: Rates, schedule: Schedule, wrong: list[int]) -> str:
     if wrong and _rolled_back(case):
-        return "The run diverged and went back, from then on with a lower rate: see findings."
+        return "The run diverged, rolled back and went on with a lower rate: see the findings."
     if wrong:
-        return "The rates do not follow the configuration: was it changed between starts?"
-    if rates.last_step < schedule.warmup_steps:
-        return "Train past the warm-up, or shorten it (`schedule.warmup_steps`)."
+        return "The rates do not follow the configuration. Was it changed between two starts?"
+    if rates.last_step < schedule.warmup_steps and not (case.divergence or case.should_stop):
+        return "Train past the warm-up before you judge the run."
     return ""

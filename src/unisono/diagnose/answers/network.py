@@ -5,15 +5,20 @@ from typing import Any
 from unisono.cost_model.strategies import overlaps
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.expected_bytes import arithmetic, expected_bytes
-from unisono.diagnose.evidence.link_use import LinkUse, link_uses, slowest
-from unisono.diagnose.questions import reply
-from unisono.diagnose.report import Answer
+from unisono.diagnose.evidence.link_use import (
+    LinkUse,
+    link_uses,
+    loopback_bytes,
+    loopback_line,
+    slowest,
+)
+from unisono.diagnose.report import Answer, reply
 from unisono.diagnose.wording import listing, percent, rounded
 from unisono.units import amount_of_bytes, duration
 
-MUCH = 0.30
-FEWEST = 5
-NOT_SAMPLED = "the rate of the link and the bytes on it were not sampled"
+MUCH_EXCHANGE = 0.30  # of the time
+FEWEST_UPDATES = 5
+NO_LINK_SAMPLES = "the rate of the link and the bytes on it were not sampled"
 
 
 def answer_network(case: Case) -> Answer:
@@ -26,7 +31,7 @@ def answer_network(case: Case) -> Answer:
         return reply(
             "network",
             "not_used",
-            "One process made every update: nothing was exchanged.",
+            "One process made every update and exchanged nothing.",
             values=_values(case),
         )
     if not case.run.hosts:
@@ -48,12 +53,13 @@ def _values(case: Case) -> dict[str, Any]:
         "expected_bytes_per_step": expected_bytes(case),
         "share_of_step": rounded(sum(row.wire for row in rows) / step) if step > 0 else None,
         "hidden_seconds_per_step": rounded(_hidden(case), 4) if _tells_hidden(case) else None,
+        "loopback_bytes_per_step": rounded(loopback_bytes(case), 0),
         **_measured(slowest(link_uses(case))),
     }
 
 
 def _measured(use: LinkUse | None) -> dict[str, Any]:
-    """Return what was sampled on the machine with the slowest way to another."""
+    """Return what was sampled on the machine with the slowest link."""
     return {
         "interface": use.interface if use else None,
         "link_mbit_per_s": rounded(use.mbit_per_s, 1) if use else None,
@@ -72,19 +78,19 @@ def _changing(case: Case) -> Answer:
     changed = f"The number of processes changed from start to start ({sizes})"
     hosts = sorted({start.host for start in case.run.starts})
     if len(hosts) != 1:
-        return _unknown(case, f"{changed}: what the link carried cannot be told as one number.")
+        return _unknown(case, f"{changed}, so no single number says what the link carried.")
     share = percent(case.bottleneck.shares.network)
     return reply(
         "network",
         "not_used",
-        f"{changed}, all on {hosts[0]}: gradients travelled inside the machine (loopback); "
-        f"that cost {share} of the time.",
+        f"{changed}, all on {hosts[0]}: gradients stayed inside the machine (loopback), and "
+        f"exchanging them took {share} of the time.",
         values={
             **_values(case),
             "expected_bytes_per_step": None,
             "processes": case.sizes,
         },
-        evidence=["every `started` event names the same host", NOT_SAMPLED],
+        evidence=["every `started` event names the same host", loopback_line(case)],
     )
 
 
@@ -93,27 +99,31 @@ def _loopback(case: Case) -> Answer:
     return reply(
         "network",
         "not_used",
-        f"The {case.size} processes all ran on {case.run.hosts[0]}: gradients "
-        f"travelled inside the machine (loopback), {amount_of_bytes(expected_bytes(case))} an "
-        f"update each way by the ring formula; that cost {percent(share)} of the time.",
+        f"All {case.size} processes ran on {case.run.hosts[0]}: gradients stayed inside the "
+        f"machine (loopback), {amount_of_bytes(expected_bytes(case))} an update each way by "
+        f"the ring formula, and exchanging them took {percent(share)} of the time.",
         values=_values(case),
-        evidence=[arithmetic(case), "every `started` event names the same host", NOT_SAMPLED],
+        evidence=[
+            arithmetic(case),
+            "every `started` event names the same host",
+            loopback_line(case),
+        ],
     )
 
 
 def _between_hosts(case: Case) -> Answer:
     share = case.bottleneck.shares.network
-    if len(case.ledger.rows) < FEWEST:
-        return _unknown(case, "Too few updates were recorded to tell what the network cost.")
+    if len(case.ledger.rows) < FEWEST_UPDATES:
+        return _unknown(case, "The run recorded too few updates to tell what the network cost.")
     if not case.ledger.complete and share >= 0.1:
         return _unknown(
             case,
-            f"The exchange cost {percent(share)} of the time, but not every process left a "
-            "record, so a slow link cannot be told from a late process.",
+            f"The exchange took {percent(share)} of the time, but some processes left no "
+            "record, so a slow link and a straggler look the same.",
         )
-    guilty = case.bottleneck.cause == "network" or share >= MUCH
+    guilty = case.bottleneck.cause == "network" or share >= MUCH_EXCHANGE
     between = f"between {listing(list(case.run.hosts))}"
-    cost = f"the exchange {between} held the processes up for {percent(share)} of the time"
+    cost = f"the processes waited for the exchange {between} for {percent(share)} of the time"
     return reply(
         "network",
         "bottleneck" if guilty else "not_bottleneck",
@@ -127,13 +137,13 @@ def _between_hosts(case: Case) -> Answer:
 def _seen(case: Case) -> str:
     use = slowest(link_uses(case))
     if use is None:
-        return f"; {NOT_SAMPLED}"
+        return f"; {NO_LINK_SAMPLES}"
     expected = expected_bytes(case)
     of_which = "of which" if use.bytes.more >= expected else "where"
     return (
         f". On {use.node.host}, {use.interface} carried {amount_of_bytes(use.bytes.more)} an "
         f"update each way, {of_which} the exchange needs {amount_of_bytes(expected)}; "
-        f"while there was something to send, {use.mbit_per_s:.0f} Mbit/s went through"
+        f"while it had something to send, it carried {use.mbit_per_s:.0f} Mbit/s"
     )
 
 
@@ -144,25 +154,27 @@ def _evidence(case: Case) -> list[str]:
     lines = [
         arithmetic(case),
         f"exchange that the backward pass did not hide: {duration(wire)} of "
-        f"{duration(case.ledger.mean_step)} an update (the process that waited least)",
+        f"{duration(case.ledger.mean_step)} an update, on the process that waited least",
     ]
     if _tells_hidden(case):
-        lines.append(f"exchange that it did hide: {duration(_hidden(case))} an update")
+        lines.append(
+            f"exchange that the backward pass hid: {duration(_hidden(case))} an update"
+        )
     uses = link_uses(case)
     if uses:
         return lines + [line for use in uses for line in use.lines(expected_bytes(case))]
     if wire > 0:
         most, least = (8e-6 * expected_bytes(case) / t for t in (wire, wire + backward))
         lines.append(
-            f"for these bytes to pass in that time and behind the backward pass, a process got "
+            f"to send these bytes in that time and during the backward pass, a process needs "
             f"between {least:.0f} and {most:.0f} Mbit/s each way"
         )
-    lines.append(NOT_SAMPLED)
+    lines.append(NO_LINK_SAMPLES)
     return lines
 
 
 def _tells_hidden(case: Case) -> bool:
-    """Return whether it was recorded: older versions did not ask GPUs, and wrote 0."""
+    """Return whether it was recorded: on GPUs, older versions wrote 0."""
     overlapping = all(overlaps(start.strategy) for start in case.run.last_starts)
     on_cpu = all(start.device == "cpu" for start in case.run.last_starts)
     recorded = on_cpu or any(row.hidden > 0 for row in case.ledger.rows)
@@ -178,9 +190,8 @@ def _advice(case: Case) -> str:
     without = case.bottleneck.without_it_seconds_per_step
     gain = ""
     if case.bottleneck.cause == "network" and without is not None:
-        gain = f"Without it an update would take {duration(without)}. "
+        gain = f"Without the exchange an update would take {duration(without)}. "
     return (
-        f"{gain}Make updates larger "
-        "(`batching.tokens_per_update`) so that they are exchanged less often; and compare "
-        "with one machine alone, which may be faster."
+        f"{gain}Make updates larger (`batching.tokens_per_update`), so that the processes "
+        "exchange less often, and compare with one machine alone, which may be faster."
     )

@@ -4,41 +4,45 @@ import math
 from typing import TypeGuard
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.evidence.curve import loss_curve, lowest
-from unisono.diagnose.evidence.divergence import divergence, onset_of
-from unisono.diagnose.evidence.plateau import FEWEST, FLAT_LOSS, RecentGain, recent_gain_of
-from unisono.diagnose.evidence.rates import Rates, rates_of
-from unisono.diagnose.evidence.scores import best_scored, score_evidence, score_values
-from unisono.diagnose.questions import reply
-from unisono.diagnose.report import Answer
+from unisono.diagnose.evidence.curve import Rates, loss_curve, lowest, rates_of
+from unisono.diagnose.evidence.divergence import divergence_onset_of
+from unisono.diagnose.evidence.plateau import FEWEST_VALIDATIONS, FLAT_LOSS, RecentGain
+from unisono.diagnose.evidence.scores import (
+    UNPAIRED,
+    best_scored,
+    score_evidence,
+    score_values,
+)
+from unisono.diagnose.report import Answer, reply
 from unisono.diagnose.wording import listing, percent, rounded
 
 HIGH_RATE = 0.3
 SPENT_RATE = 0.01
-NOTHING = 0.0005
-# Of the logarithm of the vocabulary, the loss of a model that knows nothing. One that knows how
-# often each piece occurs comes to two thirds of it, and translates no better.
+NEGLIGIBLE_GAIN = 0.0005
+# Shares of the logarithm of the vocabulary, which is the loss of a model that guesses. One that
+# knows how frequent each piece is reaches two thirds of it, and translates no better.
 BLIND, NEARLY_BLIND = 0.9, 0.5
 NO_BLEU = 1.0
 
 
 def answer_trained(case: Case) -> Answer:
-    """Look at the last third of the validations: still better, flat, or broken down?"""
-    broken = divergence(case)
-    if broken:
-        return _diverged(case, broken)
+    """Judge the last third of the validations: still better, flat, overfitted or diverged?"""
+    if case.divergence:
+        return _diverged(case)
     curve = loss_curve(case.run.validations)
-    if len(curve) < FEWEST:
+    progress, rates = case.recent_gain, rates_of(case.run)
+    if case.should_stop and progress is not None:
+        return _overfitted(case, progress, rates)
+    if progress is None or len(curve) < FEWEST_VALIDATIONS:
         return reply(
             "trained",
             "unknown",
-            f"It takes at least {FEWEST} validations to see where the loss is going; "
-            f"this run has {len(curve)}.",
-            values={"validations": len(curve), **score_values(case)},
-            evidence=score_evidence(case),
-            advice="Train longer, or validate more often (`validation.every_steps`).",
+            f"{FEWEST_VALIDATIONS} validations are the fewest that show where the loss is "
+            f"going; this run has {len(curve)}.",
+            values={"validations": len(curve), **score_values(case.run)},
+            evidence=score_evidence(case.run),
+            advice=look_longer(case),
         )
-    progress, rates = recent_gain_of(case), rates_of(case)
     if progress.improved:
         return _improving(case, progress, rates)
     if progress.uncertain:
@@ -46,23 +50,70 @@ def answer_trained(case: Case) -> Answer:
     return _flat(case, progress, rates)
 
 
-def _diverged(case: Case, broken: str) -> Answer:
+def look_longer(case: Case) -> str:
+    """Advise how to get more validations; to make them more frequent only if they are cheap."""
+    if case.evaluation_is_costly:
+        return "Train longer, and look again after more validations."
+    return "Train longer, or validate more often (`validation.every_steps`)."
+
+
+def steadier(case: Case) -> str:
+    """Advise what makes updates smaller; to clip gradients only if they are not clipped yet."""
+    if case.setting("train", "clip_norm", 0.0) > 0:
+        return "Lower the peak learning rate or warm up longer."
+    return "Lower the peak learning rate, warm up longer, or set `train.clip_norm`."
+
+
+def _diverged(case: Case) -> Answer:
     curve = loss_curve(case.run.validations)
     best = lowest(curve) if curve else (0, float("nan"))
-    keep = f"The best weights are those of step {best[0]:,}. " if curve else ""
-    onset = onset_of(case)
+    keep = f"Step {best[0]:,} has the best weights. " if curve else ""
+    onset = divergence_onset_of(case.run)
     story = f" {onset.sentence}" if onset else ""
     return reply(
         "trained",
         "diverged",
-        f"Training broke down: {broken}.{story}",
+        f"Training diverged: {case.divergence}.{story}",
         values={
             "best_step": best[0],
             "best_loss": rounded(best[1]),
             "began_step": onset.step if onset else None,
         },
-        evidence=[broken, *(onset.signs if onset else ())],
-        advice=f"{keep}Lower the peak learning rate, warm up longer, or set `train.clip_norm`.",
+        evidence=[case.divergence, *(onset.signs if onset else ())],
+        advice=f"{keep}{steadier(case)}",
+    )
+
+
+def _overfitted(case: Case, progress: RecentGain, rates: Rates | None) -> Answer:
+    """Answer for a run that is past its best; a rise of BLEU within its interval is chance."""
+    values, evidence = _values(case, progress, rates), _evidence(case, progress, rates)
+    best, loss = lowest(loss_curve(case.run.validations))
+    if blind := _learnt_nothing(case):
+        return _nothing_learnt(blind, values, evidence)
+    bleu = ""
+    if progress.bleu and progress.bleu.gain > 0:
+        bleu = f" BLEU rose by {progress.bleu.gain:.1f}, which is within its 95 % interval."
+    return reply(
+        "trained",
+        "yes",
+        f"Yes, and beyond its best: the validation loss was lowest ({loss:.3f}) at step "
+        f"{best:,}, and the run has overfitted since.{bleu}",
+        values=values,
+        evidence=evidence,
+        advice=f"Use the weights of step {best:,}; more updates of this run do not help.",
+    )
+
+
+def _nothing_learnt(blind: str, values: dict[str, object], evidence: list[str]) -> Answer:
+    return reply(
+        "trained",
+        "no",
+        f"No: the validation loss stopped falling before the model had learnt anything; "
+        f"{blind}.",
+        values={**values, "learnt": False},
+        evidence=evidence,
+        advice="More steps of the same do not help. Try a tenth and ten times of the learning "
+        "rate, and check that each source line stands beside its translation.",
     )
 
 
@@ -71,8 +122,8 @@ def _improving(case: Case, progress: RecentGain, rates: Rates | None) -> Answer:
     if _spent(rates):
         advice = (
             "Train longer in a new run (`--set run=…`) with a larger `train.max_steps` and a "
-            f"schedule to match: this one's rate has come down to {rates.last:.2g}, at which "
-            "further updates would learn next to nothing."
+            f"schedule to match: the learning rate has fallen to {rates.last:.2g}, at which "
+            "further updates hardly change the model."
         )
     return reply(
         "trained",
@@ -89,11 +140,14 @@ def _uncertain(case: Case, progress: RecentGain, rates: Rates | None) -> Answer:
     return reply(
         "trained",
         "unknown",
-        f"The last third of the run brought {percent(progress.relative_gain)}, but on so few "
-        f"sentences that may be chance.{_expected(progress, rates)}",
+        f"The validation loss fell by {percent(progress.relative_gain)} in the last third of "
+        "the run, but on so few sentences that may be chance."
+        f"{_expected(progress, rates)}",
         values=_values(case, progress, rates),
         evidence=_evidence(case, progress, rates),
-        advice="Validate on more sentences, or train longer and look again.",
+        advice="Train longer and look again."
+        if case.evaluation_is_costly
+        else "Validate on more sentences, or train longer and look again.",
     )
 
 
@@ -101,53 +155,45 @@ def _flat(case: Case, progress: RecentGain, rates: Rates | None) -> Answer:
     values, evidence = _values(case, progress, rates), _evidence(case, progress, rates)
     flat = _level(progress)
     if blind := _learnt_nothing(case):
-        return reply(
-            "trained",
-            "no",
-            f"No: it stopped improving without having learnt anything; {blind}.",
-            values={**values, "learnt": False},
-            evidence=evidence,
-            advice="More steps of the same will not help. Check the learning rate (try a tenth "
-            "and ten times of it), and whether source and target belong together line by line.",
-        )
+        return _nothing_learnt(blind, values, evidence)
     if rates and rates.unfinished and rates.share_of_peak > HIGH_RATE:
         return reply(
             "trained",
             "unknown",
             f"The validation loss is flat ({flat}), but the learning rate {rates.unfinished}; "
-            "a plateau at a high rate is not the end of learning.",
+            "the loss often falls again when the rate does.",
             values=values,
             evidence=evidence,
             advice="Let the schedule run to its end before judging.",
         )
     if not _is_the_end(progress, rates):
-        return _open(flat, progress, values, evidence)
+        return _open(case, flat, progress, values, evidence)
     careful = ""
     if rates and rates.share_of_peak > HIGH_RATE:
         share = percent(rates.share_of_peak)
-        careful = f" This holds at a rate that is still {share} of its highest."
+        careful = f" The learning rate is still at {share} of its peak."
     return reply(
         "trained",
         "yes",
-        f"Yes: validation has levelled off; {flat}.{_expected(progress, rates)}{careful}",
+        f"Yes: the validation loss is flat; {flat}.{_expected(progress, rates)}{careful}",
         values=values,
         evidence=evidence,
-        advice="A lower rate at the end may still bring a little." if careful else "",
+        advice="Ending with a lower learning rate may still gain a little." if careful else "",
     )
 
 
 def _learnt_nothing(case: Case) -> str:
-    """Return in a clause why the model knows nothing, or "" if it does or that is not known."""
+    """Return in a clause how it shows that the model knows nothing, or ""."""
     pieces, best = case.run.corpus.get("vocabulary"), best_scored(case.run)
     poor = best is not None and best.bleu < NO_BLEU
-    score = f"BLEU never came above {best.bleu:.1f}" if best and poor else ""
+    score = f"BLEU never exceeded {best.bleu:.1f}" if best and poor else ""
     if not isinstance(pieces, int) or pieces < 2:
         return score
     loss = min(loss for _, loss in loss_curve(case.run.validations))
     if loss < (NEARLY_BLIND if poor else BLIND) * math.log(pieces):
         return ""
-    guessing = f"guessing among {pieces:,} pieces has {math.log(pieces):.2f}"
-    known = f"the best validation loss is {loss:.2f}, where {guessing}"
+    guessing = f"guessing among {pieces:,} pieces gives {math.log(pieces):.2f}"
+    known = f"its best validation loss is {loss:.2f}, and {guessing}"
     return f"{known}; {score}" if score else known
 
 
@@ -158,10 +204,10 @@ def _is_the_end(progress: RecentGain, rates: Rates | None) -> bool:
 
 
 def _open(
-    flat: str, progress: RecentGain, values: dict[str, object], evidence: list[str]
+    case: Case, flat: str, progress: RecentGain, values: dict[str, object], evidence: list[str]
 ) -> Answer:
     found = progress.forecast
-    why = "there are too few validations to tell what more steps would bring"
+    why = "there are too few validations to forecast what more steps would gain"
     if found is not None:
         why = (
             f"50 % more steps may still lower it by up to {_share(found.high)} % (upper end of "
@@ -173,16 +219,18 @@ def _open(
         f"The validation loss is flat ({flat}), but {why}.",
         values=values,
         evidence=evidence,
-        advice="Train on with a rate that falls to 0 at the end, or validate more often.",
+        advice="Train longer with a learning rate that falls to 0 at the end"
+        + ("." if case.evaluation_is_costly else ", or validate more often."),
     )
 
 
 def _level(progress: RecentGain) -> str:
     tail = progress.tail
     if progress.relative_gain <= -FLAT_LOSS:
-        return f"it was best at step {tail.before_step:,}, and the last third was worse"
-    gain = percent(progress.relative_gain) if progress.relative_gain > 0 else "nothing"
-    return f"the last third of the run brought {gain}"
+        return f"it was lowest at step {tail.before_step:,}, and the last third was worse"
+    if progress.relative_gain <= 0:
+        return "it did not fall in the last third of the run"
+    return f"it fell by {percent(progress.relative_gain)} in the last third of the run"
 
 
 def _spent(rates: Rates | None) -> TypeGuard[Rates]:
@@ -193,11 +241,11 @@ def _expected(progress: RecentGain, rates: Rates | None) -> str:
     """Say what half as many steps again would bring, if the curve goes on as it did."""
     found = progress.forecast
     if _spent(rates):
-        return " 50 % more steps would bring nothing: the learning rate has run out."
+        return " 50 % more steps would gain nothing: the learning rate is close to 0."
     if found is None:
         return ""
-    if found.high < NOTHING:
-        return " 50 % more steps would bring next to nothing."
+    if found.high < NEGLIGIBLE_GAIN:
+        return " 50 % more steps would gain next to nothing."
     interval = f"90 % interval {_share(found.low)} to {_share(found.high)} %"
     return f" 50 % more steps would lower it by about {_share(found.gain)} % ({interval})."
 
@@ -222,47 +270,44 @@ def _values(case: Case, progress: RecentGain, rates: Rates | None) -> dict[str, 
         "expected_gain_high": rounded(expected.high, 5) if expected else None,
         "learning_rate_share_of_peak": rounded(rates.share_of_peak) if rates else None,
         "stopped_by_patience": _by_patience(case),
-        **score_values(case),
+        **score_values(case.run),
     }
 
 
 def _evidence(case: Case, progress: RecentGain, rates: Rates | None) -> list[str]:
     tail = progress.tail
     lines = [
-        f"best validation loss up to the last third {tail.before:.4f}, within it "
-        f"(steps {tail.first_step:,} to {tail.last_step:,}, {tail.points} validations) "
-        f"{tail.within:.4f}; less than {progress.flat_below:.4f} counts as flat",
+        f"lowest validation loss: {tail.before:.4f} before the last third of the run, "
+        f"{tail.within:.4f} within it (steps {tail.first_step:,} to {tail.last_step:,}, "
+        f"{tail.points} validations); a gain below {progress.flat_below:.4f} counts as flat",
         _chance(case, progress),
     ]
     if progress.bleu:
         lines.append(
-            f"best BLEU before {-progress.bleu.before:.1f}, within it "
-            f"{-progress.bleu.within:.1f}; less than {progress.bleu_flat_below:.1f} counts "
-            "as flat"
+            f"best BLEU: {-progress.bleu.before:.1f} before the last third, "
+            f"{-progress.bleu.within:.1f} within it; a rise below "
+            f"{progress.bleu_flat_below:.1f} may be chance"
         )
-    lines += [*_fit(progress, rates), *score_evidence(case)]
+    lines += [*_fit(progress, rates), *score_evidence(case.run)]
     if rates:
         lines.append(
-            f"learning rate at the end {rates.last:.3g}: {percent(rates.share_of_peak)} of "
-            "its highest"
+            f"learning rate at the end: {rates.last:.3g}, {percent(rates.share_of_peak)} of "
+            "its peak"
         )
     if _by_patience(case):
-        lines.append("the run stopped itself because validation no longer became better")
+        lines.append("the run stopped because validation no longer improved")
     return lines
 
 
 def _chance(case: Case, progress: RecentGain) -> str:
     found, tail = progress.difference, progress.tail
     if found is None:
-        return (
-            "the losses of single sentences were not kept, so what is chance was judged by the "
-            "scatter of the curve"
-        )
+        return UNPAIRED
     sentences = len(case.run.sentence_losses.tokens)
     return (
-        f"step {tail.within_step:,} against step {tail.before_step:,}, the same {sentences:,} "
-        f"sentences: {found.delta:+.4f} a token (95 % interval {found.low:+.4f} to "
-        f"{found.high:+.4f}, p = {found.p:.2g}, paired bootstrap)"
+        f"step {tail.within_step:,} against step {tail.before_step:,} on the same "
+        f"{sentences:,} sentences: {found.delta:+.4f} a token (95 % interval {found.low:+.4f} "
+        f"to {found.high:+.4f}, p = {found.p:.2g}, paired bootstrap)"
     )
 
 
@@ -274,11 +319,11 @@ def _fit(progress: RecentGain, rates: Rates | None) -> list[str]:
     if not found.gain:
         course = "no longer falls"
     elif not found.limit:
-        course = "has not begun to level off, so that a straight line is the upper end"
+        course = "has not begun to level off, so a straight line bounds the forecast"
     since = f"from step {found.first_step:,} on ({found.points} validations)"
-    line = f"the curve {since} {course}"
+    line = f"the fitted curve {since} {course}"
     if rates and rates.unfinished:
-        line += f"; this does not know that the learning rate {rates.unfinished}"
+        line += f"; the fit ignores that the learning rate {rates.unfinished}"
     return [line]
 
 

@@ -1,9 +1,8 @@
 """How big is the training set, before and after cleaning?"""
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.evidence.corpus_facts import CorpusFacts, corpus_facts
-from unisono.diagnose.questions import reply
-from unisono.diagnose.report import Answer
+from unisono.diagnose.evidence.run_files import CorpusFacts, corpus_facts
+from unisono.diagnose.report import Answer, reply
 from unisono.diagnose.wording import count, percent
 from unisono.units import amount_of_bytes
 
@@ -45,7 +44,7 @@ def _summary(facts: CorpusFacts, size: int, lines: int) -> str:
     )
     after = f"{count(train.pairs, 'sentence pair')}, {tokens}"
     if not lines:
-        return f"After cleaning: {after}. What it was before is not recorded."
+        return f"After cleaning: {after}. Its size before cleaning is not recorded."
     before = f"{amount_of_bytes(size)} of text, {count(lines, 'pair')} of lines"
     kept = f" ({amount_of_bytes(train.text_bytes)})" if train.text_bytes else ""
     return f"Before cleaning: {before}. After: {after}{kept}."
@@ -65,7 +64,7 @@ def _evidence(facts: CorpusFacts) -> list[str]:
     by_count = sorted(facts.dropped.items(), key=lambda item: -item[1].count)
     lines += [f"dropped, {reason}: {drop.count:,}" for reason, drop in by_count if drop.count]
     lines.append(
-        f"tokens are pieces of a vocabulary of {facts.vocabulary:,}; tokens before cleaning "
-        "are not known, because what is dropped is not counted in tokens"
+        f"tokens are pieces of a vocabulary of {facts.vocabulary:,}; `prepare` does not count "
+        "the tokens of what it drops, so their number before cleaning is unknown"
     )
     return lines

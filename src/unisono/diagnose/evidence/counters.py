@@ -1,8 +1,6 @@
-"""When a rate changed for good. Pure.
+"""Counters of a machine joined to the updates of the run, and drops of a rate. Pure.
 
-Counters of a machine, joined to the updates that were made meanwhile. Pure.
-
-Samples and updates of one machine carry times of the same clock. A counter is taken to rise
+Samples and updates of one machine carry times of the same clock. Counters count as rising
 evenly between two samples; over many updates that makes no difference.
 """
 
@@ -14,24 +12,15 @@ from statistics import median, quantiles
 from unisono.records.events import StepTaken
 from unisono.records.monitor_events import Sampled
 
-MOST_POINTS = 240
+MOST_DROP_POINTS = 240
 
 
-@dataclass(frozen=True)
-class Change:
-    """From `before` to `after` at `place`, an index of what was looked at."""
+def find_drop(values: Sequence[float], *, factor: float, fewest: int) -> int | None:
+    """Return the index from which on all but a few values are lower by `factor`, or None.
 
-    place: int
-    before: float
-    after: float
-
-
-def find_drop(values: Sequence[float], *, factor: float, fewest: int) -> Change | None:
-    """Return the place from which on all but a few values are lower by `factor`, or None.
-
-    `fewest` values have to lie on either side, and nearly all before above nearly all after.
+    There must be `fewest` values on either side, and nearly all before exceed all after.
     """
-    stride = max(1, len(values) // MOST_POINTS)
+    stride = max(1, len(values) // MOST_DROP_POINTS)
     thin = [median(values[i : i + stride]) for i in range(0, len(values), stride)]
     least = max(2, -(-fewest // stride))
     if len(thin) < 2 * least:
@@ -42,7 +31,7 @@ def find_drop(values: Sequence[float], *, factor: float, fewest: int) -> Change 
     clear = quantiles(before, n=10)[0] > quantiles(after, n=10)[-1]
     if low * factor > high or not clear:
         return None
-    return Change(place * stride, high, low)
+    return place * stride
 
 
 def _misfit(values: Sequence[float], place: int) -> float:
@@ -55,7 +44,7 @@ def _spread(values: Sequence[float]) -> float:
     return sum(abs(value - middle) for value in values)
 
 
-# Between two updates without a validation or a checkpoint passes no more than this.
+# Longer pauses between two updates are validations or checkpoints.
 PAUSE_SECONDS, PAUSE_SHARE = 0.05, 0.25
 
 Read = Callable[[Sampled], float | None]

@@ -11,7 +11,7 @@ from unisono.cost_model.strategies import (
     facts_of,
 )
 from unisono.diagnose.case import Case
-from unisono.diagnose.evidence.corpus_facts import corpus_facts
+from unisono.diagnose.evidence.run_files import corpus_facts
 from unisono.models.settings import TransformerSettings, matrix_shapes
 from unisono.units import amount_of_bytes
 

@@ -17,7 +17,7 @@ from unisono.records.events import StepTaken
 from unisono.records.view import RunView
 from unisono.stopwatch import STEP_PARTS
 
-PARTS = (*STEP_PARTS, "other")
+LEDGER_PARTS = (*STEP_PARTS, "other")
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def _session_at(sessions: Sequence[RunSession], time: float) -> RunSession:
 def _row(records: list[StepTaken], ranks: list[int], size: int, *, first: bool) -> LedgerRow:
     parts = [parts_of(record) for record in records]
     exchanges = [p["exchange"] + p["agree"] for p in parts]
-    means = {part: fmean(p[part] for p in parts) for part in PARTS}
+    means = {part: fmean(p[part] for p in parts) for part in LEDGER_PARTS}
     complete = len(records) == size
     # Both together: where one direction is slow, its sender is through with the exchange first
     # and waits for the receiver in the agreement.
@@ -272,5 +272,5 @@ def _rank_means(ranks: Mapping[int, Sequence[StepTaken]]) -> dict[int, dict[str,
     means = {}
     for rank, steps in ranks.items():
         parts = [parts_of(step) for step in steps]
-        means[rank] = {part: fmean(p[part] for p in parts) for part in PARTS}
+        means[rank] = {part: fmean(p[part] for p in parts) for part in LEDGER_PARTS}
     return means

@@ -7,7 +7,7 @@ from statistics import quantiles
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.counters import counter_of
 from unisono.diagnose.evidence.expected_bytes import expected_bytes
-from unisono.diagnose.evidence.traffic import Bytes, Node
+from unisono.diagnose.evidence.traffic import LOOPBACK, Bytes, Node
 from unisono.diagnose.wording import percent
 from unisono.records.monitor_events import Sampled, Traffic
 from unisono.units import amount_of_bytes
@@ -22,9 +22,9 @@ MUCH_FOREIGN = 0.20  # of what an interface carries
 class LinkUse:
     """What went over one interface for each update.
 
-    `proved` says that it carried at least what the exchange needs; otherwise it is the one
-    that the processes were told to use. `mbit_per_s` is the rate while there was something to
-    send. `foreign` are bytes an update that are not the exchange's.
+    `proved` says that it carried at least what the exchange needs; otherwise it is the
+    interface that the processes were configured to use. `mbit_per_s` is the rate while there
+    was something to send. `foreign` are the bytes an update that the exchange does not explain.
     """
 
     node: Node
@@ -36,12 +36,12 @@ class LinkUse:
 
     @property
     def nominal_mbit_per_s(self) -> int:
-        """Return the rate that the interface says it has, 0 if it does not."""
+        """Return the nominal rate of the interface, 0 if it does not report one."""
         return self.node.nominal(self.interface)
 
     @property
     def foreign_per_second(self) -> float:
-        """Return the bytes a second that are not the exchange's."""
+        """Return the bytes a second that the exchange does not explain."""
         return self.foreign * self.node.updates / self.node.seconds
 
     def lines(self, expected: float) -> list[str]:
@@ -53,18 +53,18 @@ class LinkUse:
         share = self.bytes.more / expected if expected else 0.0
         verb = "carries the exchange" if self.proved else "does not carry the whole exchange"
         nominal = self.nominal_mbit_per_s
-        says = f", which says it is a link of {nominal:,} Mbit/s" if nominal else ""
+        says = f", a link of {nominal:,} Mbit/s by its own account" if nominal else ""
         lines = [
             f"{self.node.host}: {self.interface} {verb}: {each_way} over "
-            f"{self.node.updates:,} updates, {share:.2f} times what the formula asks for",
+            f"{self.node.updates:,} updates, {share:.2f} times the formula",
             f"{self.node.host}: {self.mbit_per_s:.0f} Mbit/s while there was something to send "
             f"over {self.interface}{says}",
         ]
         way = self.node.main_way
         if way is not None:
             lines.append(
-                f"{self.node.host}: something to send to {way.address} for "
-                f"{percent(way.share)} of the time; there and back takes "
+                f"{self.node.host}: had something to send to {way.address} for "
+                f"{percent(way.share)} of the time; the round trip takes "
                 f"{1000 * way.rtt:.2f} ms"
             )
         return [*lines, *self._troubles()]
@@ -80,7 +80,7 @@ class LinkUse:
         told = {
             "errors": samples[-1].errors - samples[0].errors if samples else 0,
             "packets dropped": samples[-1].drops - samples[0].drops if samples else 0,
-            "packets sent again": round(way.retransmitted) if way is not None else 0,
+            "packets retransmitted": round(way.retransmitted) if way is not None else 0,
         }
         words = [f"{number:,} {what}" for what, number in told.items() if number > 0]
         return [f"{self.node.host}: {self.interface}: {', '.join(words)}"] if words else []
@@ -95,8 +95,30 @@ def link_uses(case: Case) -> tuple[LinkUse, ...]:
     return tuple(use for use in uses if use is not None)
 
 
+def loopback_bytes(case: Case) -> float | None:
+    """Return the bytes an update through the loopback interface of a run on one machine.
+
+    They never leave the machine, so they are not network traffic. None if not sampled.
+    """
+    found = [node.carried.get(LOOPBACK) for node in case.nodes]
+    here = [carried for carried in found if carried is not None]
+    return here[0].sent if here and len(case.run.hosts) == 1 else None
+
+
+def loopback_line(case: Case) -> str:
+    """Say what was sampled of the exchange inside the one machine of a run."""
+    carried, expected = loopback_bytes(case), expected_bytes(case)
+    if carried is None:
+        return "the loopback interface was not sampled, so the formula alone gives the bytes"
+    times = f" ({carried / expected:.2f} times the formula)" if expected else ""
+    return (
+        f"{case.run.hosts[0]}: the loopback interface carried {amount_of_bytes(carried)} an "
+        f"update{times}; that traffic stays inside the machine and is not network traffic"
+    )
+
+
 def is_shared(case: Case, hosts: Container[str]) -> bool:
-    """Return whether somebody else's traffic may be what makes the link of a host slow."""
+    """Return whether other traffic may be what makes the link of a host slow."""
     ends = [use for use in link_uses(case) if use.node.host in hosts]
     return any(use.foreign > MUCH_FOREIGN * use.bytes.more for use in ends)
 

@@ -1,7 +1,4 @@
-"""How busy the machines were while updates were made: cores, memory, disks, GPUs.
-
-What the disks of a machine did while something went on: all programs, and the run's own.
-"""
+"""How busy the machines were during the updates: cores, memory, disks and GPUs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +12,10 @@ from unisono.records.view import RunView
 from unisono.units import amount_of_bytes
 
 LEAST_SAMPLES, LEAST_SECONDS = 3, 2.0
+NOTICEABLE_BYTES = 1e6  # a second
+NOTICEABLE_WAIT = 0.02
+# Shares of the limit; torch keeps the GPU memory it once had, so GPUs may come closer to it.
+FULL_MEMORY, FULL_GPU_MEMORY = 0.92, 0.97
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class DiskUse:
     def is_noticeable(self) -> bool:
         """Return whether the disks had anything to do."""
         own = (self.own_read or 0.0) + (self.own_written or 0.0)
-        busy = max(self.read + self.written, own) >= NOTICEABLE
+        busy = max(self.read + self.written, own) >= NOTICEABLE_BYTES
         return busy or self.wait >= NOTICEABLE_WAIT
 
     def words(self, host: str) -> str:
@@ -59,7 +60,7 @@ class DiskUse:
     def foreign_words(self, host: str) -> tuple[str, ...]:
         """Say that other programs use the disks, if they do more than the run."""
         foreign, own = self.foreign, (self.own_read or 0.0) + (self.own_written or 0.0)
-        if foreign is None or foreign < max(NOTICEABLE, own):
+        if foreign is None or foreign < max(NOTICEABLE_BYTES, own):
             return ()
         return (f"other programs moved {_rate(foreign)} from and to the disks of {host}",)
 
@@ -86,11 +87,9 @@ class GpuUse:
     others: int | None = None
 
     @property
-    def power_share(self) -> float | None:
-        """Return the power it drew as a share of what it may draw."""
-        if self.watts is None or not self.limit_watts:
-            return None
-        return self.watts / self.limit_watts
+    def is_full(self) -> bool:
+        """Return whether a longer batch than any so far may not fit."""
+        return self.memory_share is not None and self.memory_share >= FULL_GPU_MEMORY
 
     @property
     def clock_share(self) -> float | None:
@@ -122,6 +121,11 @@ class Load:
     own_memory: int
     gpus: tuple[GpuUse, ...] = ()
     disk: DiskUse | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the machine is nearly out of memory."""
+        return self.memory >= FULL_MEMORY
 
     @property
     def foreign(self) -> float:
@@ -239,11 +243,6 @@ def _share(used: int | None, gpu: Gpu) -> float:
 def _known(values: Sequence[float | None]) -> float | None:
     there = [value for value in values if value is not None]
     return fmean(there) if there else None
-
-
-NOTICEABLE = 1e6  # bytes a second
-NOTICEABLE_WAIT = 0.02
-LEAST_SECONDS = 2.0
 
 
 def disk_use(samples: Sequence[Sampled], stretches: Sequence[Stretch]) -> DiskUse | None:

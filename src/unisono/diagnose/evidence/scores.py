@@ -14,16 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unisono.diagnose.case import Case
 from unisono.diagnose.wording import rounded
 from unisono.records.events import Tested, Validated
 from unisono.records.sentence_losses import Losses, SentenceLosses, Tokens
 from unisono.records.view import RunView
 
 RESAMPLES = 1000
-SEED = 1
+BOOTSTRAP_SEED = 1
 DRAWN_AT_ONCE = 4_000_000  # numbers of sentences, which int32 can count
 FEWEST_SENTENCES = 20
+UNPAIRED = (
+    "the run did not keep the loss of each sentence, so the scatter of the curve decides what "
+    "counts as chance"
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def _resampled(
     table: NDArray[np.float64], tokens: NDArray[np.float64]
 ) -> NDArray[np.float64]:  # (resamples, evaluations)
     """Return the difference per token on each resample of the rows of `table`."""
-    sentences, random = len(table), np.random.default_rng(SEED)
+    sentences, random = len(table), np.random.default_rng(BOOTSTRAP_SEED)
     columns = np.concatenate([table, tokens[:, None]], axis=1)
     at_once, parts, left = max(1, DRAWN_AT_ONCE // sentences), [], RESAMPLES
     while left:
@@ -133,16 +136,16 @@ def bleu_note(run: RunView) -> str:
     return f"BLEU: {interval}; signature {' and '.join(signatures) or 'not recorded'}"
 
 
-def score_evidence(case: Case) -> list[str]:
+def score_evidence(run: RunView) -> list[str]:
     """Return a line each for the last BLEU on the validation and on the test set."""
-    valid, tests = last_scored(case.run), case.run.tests
+    valid, tests = last_scored(run), run.tests
     lines = [_line("validation", valid)] if valid else []
     return [*lines, *([_line("test", tests[-1])] if tests else [])]
 
 
-def score_values(case: Case) -> dict[str, object]:
+def score_values(run: RunView) -> dict[str, object]:
     """Return the numbers of the same."""
-    valid, tests = last_scored(case.run), case.run.tests
+    valid, tests = last_scored(run), run.tests
     return {**_numbers("bleu", valid), **_numbers("test_bleu", tests[-1] if tests else None)}
 
 

@@ -1,7 +1,4 @@
-"""Which process, or which machine's processes, the others wait for.
-
-Why one process comes later than the others: its input, its share, or its machine.
-"""
+"""Stragglers: which process, or which machine, the others wait for, and why it is late."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -11,7 +8,7 @@ from typing import Literal
 
 from unisono.diagnose.evidence.ledger import Ledger, LedgerRow
 
-MOST = 0.70  # of all lateness
+MOST_LATENESS = 0.70  # of all lateness
 TYPICAL = 0.40  # of it, by which the typical process of a slow machine is late
 MATES = 0.50  # of what others wait, below which those on its machine are late with a rank
 
@@ -57,7 +54,7 @@ def late_of(ledger: Ledger) -> Late | None:
     if total <= 0:
         return None
     latest = max(lateness, key=lambda rank: lateness[rank])
-    alone = Late(latest, (latest,)) if lateness[latest] >= MOST * total else None
+    alone = Late(latest, (latest,)) if lateness[latest] >= MOST_LATENESS * total else None
     if alone is None or _mates_are_late(ledger, latest):
         return _late_machine(ledger) or alone
     return alone
@@ -84,7 +81,7 @@ def _late_machine(ledger: Ledger) -> Late | None:
     # The machine with most processes has the last one most of the time, by chance alone. A slow
     # one's typical process is late, too.
     ahead = sum(_elsewhere(row, ranks) - _here(row, ranks) for row in rows)
-    if last[host] < MOST * sum(last.values()) or ahead < TYPICAL * last[host]:
+    if last[host] < MOST_LATENESS * sum(last.values()) or ahead < TYPICAL * last[host]:
         return None
     cost = {rank: sum(r.late_cost for r in rows if r.late_rank == rank) for rank in ranks}
     return Late(max(cost, key=lambda rank: cost[rank]), ranks, host)
@@ -111,19 +108,27 @@ EXPLAINED = 0.5
 
 
 @dataclass(frozen=True)
-class Why:
-    """Why a rank is late, and the seconds an update that it takes longer.
+class Lateness:
+    """A straggler, its machine, why it is late, and by how many seconds an update.
 
     `positions` is how many times as many positions it computes as the others do.
     """
 
+    who: Late
+    host: str
     kind: Kind
     seconds: float
     positions: float
 
 
-def why_late(ledger: Ledger, late: Late) -> Why | None:
-    """Return what is done longer by who is late, on average; None without records of all."""
+def lateness_of(ledger: Ledger) -> Lateness | None:
+    """Return why a rank or a machine is late, on average.
+
+    None if none is, if they take turns, or if the records of some ranks are missing.
+    """
+    late = late_of(ledger)
+    if late is None:
+        return None
     means = ledger.by_rank
     together = ledger.rows[-1].waits if ledger.rows else {}
     others = [rank for rank in together if rank not in late.ranks and rank in means]
@@ -147,7 +152,8 @@ def why_late(ledger: Ledger, late: Late) -> Why | None:
     if kind == "compute" and (positions - 1) * usual >= EXPLAINED * causes[kind] > 0:
         kind = "tokens"
     seconds = causes["compute" if kind == "tokens" else kind]
-    return Why(kind, max(0.0, seconds), positions)
+    host = ledger.hosts.get(late.rank, "an unknown host")
+    return Lateness(late, host, kind, max(0.0, seconds), positions)
 
 
 def _positions(ledger: Ledger, late: Collection[int], others: Collection[int]) -> float:

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.imported.clock import answer_duration, answer_step_time
 from unisono.diagnose.imported.facts import (
     answer_checkpoint_files,
     answer_checkpoint_size,
+    answer_duration,
     answer_learning_rate,
     answer_overfitting,
+    answer_step_time,
     answer_trained,
     answer_training_set,
 )
@@ -17,8 +18,8 @@ from unisono.diagnose.imported.network import (
     answer_network,
     answer_step_vs_network,
 )
-from unisono.diagnose.imported.page import findings as findings
-from unisono.diagnose.imported.page import imported_headline as imported_headline
+from unisono.diagnose.imported.source import findings as findings
+from unisono.diagnose.imported.source import imported_headline as imported_headline
 from unisono.diagnose.report import Answer
 
 IMPORTED_ANSWERS: dict[str, Callable[[Case], Answer]] = {

@@ -1,51 +1,57 @@
-"""The training set of an imported run: as a rule, only its name is known.
+"""Answers about an imported run, but for its network: time, training, data, checkpoints.
 
-Checkpoints of an imported run: not recorded, but their size can be computed.
-
-The learning rate of an imported run: recorded, or computed from its settings.
-
-Is an imported run trained, or overfitting? The rules are those of every run.
+The rules are those of every run; what the records do not tell stays unknown.
 """
+
+from statistics import fmean, median, quantiles
 
 import msgspec
 
 from unisono.diagnose.answers.learning_rate import answer_learning_rate as check_learning_rate
 from unisono.diagnose.answers.learning_rate import course
 from unisono.diagnose.answers.overfitting import answer_overfitting as judge_overfitting
+from unisono.diagnose.answers.overfitting import remedies
 from unisono.diagnose.answers.trained import answer_trained as judge_trained
 from unisono.diagnose.case import Case
-from unisono.diagnose.evidence.checkpoint_files import BYTES_PER_NUMBER, moments_of
-from unisono.diagnose.evidence.rates import rates_of, schedule_of
-from unisono.diagnose.imported.words import about, foreign_setting, last_step, records, says
-from unisono.diagnose.questions import reply
-from unisono.diagnose.report import Answer
-from unisono.diagnose.wording import listing, rounded
+from unisono.diagnose.evidence.curve import rates_of, schedule_of
+from unisono.diagnose.evidence.run_files import BYTES_PER_NUMBER, moments_of
+from unisono.diagnose.evidence.step_arithmetic import imported_setting
+from unisono.diagnose.imported.source import (
+    about,
+    elapsed,
+    first_upper,
+    last_step,
+    records,
+    says,
+)
+from unisono.diagnose.report import Answer, reply
+from unisono.diagnose.wording import count, listing, rounded
 from unisono.schedules import Schedule
-from unisono.units import amount_of_bytes
+from unisono.units import amount_of_bytes, duration
 
 
 def answer_training_set(case: Case) -> Answer:
     """Name the files, and nothing that nobody counted."""
     names = [
-        foreign_setting(case, "data_layer_params", name)
+        imported_setting(case.run, "data_layer_params", name)
         for name in ("source_file", "target_file")
     ]
     files = [str(name) for name in names if name]
-    longest = foreign_setting(case, "data_layer_params", "max_length")
+    longest = imported_setting(case.run, "data_layer_params", "max_length")
     evidence = [f"file: {name}" for name in files]
     if isinstance(longest, int):
-        evidence.append(f"sentences of more than {longest} pieces were left out (max_length)")
-    missing = "nothing of its files, size, lines or tokens"
+        evidence.append(f"the trainer left out sentences of over {longest} pieces (max_length)")
+    missing = "nothing about its files, size, lines or tokens"
     if files:
         short = listing([name.rpartition("/")[2] for name in files])
-        missing = f"that it was {short}, but neither their size nor their lines nor tokens"
+        missing = f"that it was {short}, but not how many bytes, lines or tokens they have"
     return reply(
         "training_set",
         "unknown",
-        f"{records(case).capitalize()} {says(case)} {missing}.",
+        f"{first_upper(records(case))} {says(case)} {missing}.",
         values={"files": files or None, "bytes_before": None, "pairs_after": None},
         evidence=evidence,
-        advice="`wc -lc` on the files tells lines and bytes." if files else "",
+        advice="`wc -lc` counts the lines and bytes of the files." if files else "",
     )
 
 
@@ -54,12 +60,12 @@ def answer_checkpoint_files(case: Case) -> Answer:
     every, last = int(case.setting("checkpoint", "every_steps", 0)), last_step(case)
     evidence = []
     if every:
-        none = f", and the records end at {last:,}: none was due before that" * (every > last)
-        evidence.append(f"the settings save every {every:,} updates{none}")
+        none = f", and the records end at {last:,}, before the first was due" * (every > last)
+        evidence.append(f"the settings save a checkpoint every {every:,} updates{none}")
     return reply(
         "checkpoint_files",
         "unknown",
-        f"{records(case).capitalize()} {says(case)} nothing about checkpoints.",
+        f"{first_upper(records(case))} {says(case)} nothing about checkpoints.",
         evidence=evidence,
     )
 
@@ -73,35 +79,38 @@ def answer_checkpoint_size(case: Case) -> Answer:
         return reply(
             "checkpoint_size",
             "unknown",
-            f"It is not recorded, and cannot be computed without {listing(missing)}.",
+            f"The size is not recorded, and cannot be computed without {listing(missing)}.",
         )
     expected = BYTES_PER_NUMBER * parameters * (1 + moments)
     return reply(
         "checkpoint_size",
         "unknown",
-        f"It is not recorded. {parameters:,} parameters of 4 bytes, and {moments} numbers more "
-        f"for each that the optimizer keeps, make {amount_of_bytes(expected)}.",
+        f"The size is not recorded. {parameters:,} parameters of 4 bytes, and the {moments} "
+        f"numbers that the optimizer keeps for each, make {amount_of_bytes(expected)}.",
         values={"bytes": None, "expected_bytes": expected, "parameters": parameters},
     )
 
 
 def answer_learning_rate(case: Case) -> Answer:
     """Put the settings into the formula, or tell what was recorded, or both."""
-    schedule, rates = schedule_of(case.run.config), rates_of(case)
+    schedule, rates = schedule_of(case.run.config), rates_of(case.run)
     if schedule is not None and rates is not None:
         return check_learning_rate(case)
     if schedule is not None:
         return _computed(case, schedule)
     if rates is None:
         return reply(
-            "learning_rate", "unknown", f"Neither a rate nor a schedule is in {records(case)}."
+            "learning_rate",
+            "unknown",
+            f"{first_upper(records(case))} {says(case)} nothing about "
+            "the learning rate or its schedule.",
         )
     return reply(
         "learning_rate",
         "answered",
-        f"The rate was highest in step {rates.peak_step:,} ({rates.peak:.3g}) and stood at "
-        f"{rates.last:.3g} in step {rates.last_step:,}. Why is not known: the settings are not "
-        f"in {records(case)}.",
+        f"The rate peaked at step {rates.peak_step:,} ({rates.peak:.3g}) and was "
+        f"{rates.last:.3g} at step {rates.last_step:,}. Why is unknown: {records(case)} "
+        f"{says(case)} nothing about the schedule.",
         values={
             "formula": None,
             "peak": rounded(rates.peak, 10),
@@ -118,10 +127,10 @@ def _computed(case: Case, schedule: Schedule) -> Answer:
     return reply(
         "learning_rate",
         "answered",
-        f"By the settings, {schedule(peak_step):.3g} in step {peak_step:,}, "
-        f"{'where it was highest, ' if last > peak_step else ''}and {schedule(last):.3g} in "
-        f"step {last:,}, the last on record. {course(schedule)} It follows the number of "
-        "updates alone, never the loss.",
+        f"By the settings, {schedule(peak_step):.3g} at step {peak_step:,}"
+        f"{', its peak,' if last > peak_step else ''} and {schedule(last):.3g} at step "
+        f"{last:,}, the last on record. {course(schedule)} The rate depends on the number of "
+        "updates alone, never on the loss.",
         values={
             "formula": schedule.formula(),
             "warmup_steps": schedule.warmup_steps,
@@ -133,12 +142,12 @@ def _computed(case: Case, schedule: Schedule) -> Answer:
         },
         evidence=[
             f"configured: {schedule.formula()}",
-            f"{records(case)} has no rates to check it against",
+            f"{records(case)} {says(case)} no rates to check it against",
         ],
     )
 
 
-# How a foreign trainer computes its training loss is not known.
+# Nobody knows how another trainer computes its training loss.
 TRAINING, AS_TRAINED = "with dropout and label smoothing", "as the trainer computes it"
 
 
@@ -149,6 +158,7 @@ def answer_trained(case: Case) -> Answer:
     advice = {
         "no": "Train longer.",
         "diverged": "Lower the peak learning rate, warm up longer, or clip gradients.",
+        "yes": answer.advice,
     }.get(answer.verdict, "")
     if answer.values.get("learnt") is False:
         advice = answer.advice
@@ -167,9 +177,8 @@ def answer_overfitting(case: Case) -> Answer:
     advice = ""
     if answer.verdict == "yes":
         advice = (
-            f"Keep the checkpoint of step {answer.values['best_step']:,} or the next one "
-            "before it. More data, more dropout or a smaller model help; so does stopping "
-            "earlier."
+            f"Keep the checkpoint of step {answer.values['best_step']:,}, or the last before "
+            f"it. {remedies(case)}"
         )
     evidence = tuple(line.replace(TRAINING, AS_TRAINED) for line in answer.evidence)
     return msgspec.structs.replace(answer, advice=advice, evidence=evidence)
@@ -182,7 +191,127 @@ def _forced_bleu(case: Case) -> list[str]:
     shown = scores if len(scores) <= 6 else [*scores[:2], *scores[-4:]]
     course = ", ".join(f"{score:.1f} (step {step:,})" for step, score in shown)
     return [
-        f"what the log calls BLEU: {course}; it scores next words in the midst of the "
-        "reference, not translations: a model that repeats its input has 95, so it counts for "
-        "nothing here"
+        f"what the log calls BLEU: {course}; it scores the next words that the model chooses "
+        "within the reference, not translations. A model that repeats its input reaches 95, so "
+        "this BLEU counts for nothing here"
     ]
+
+
+def answer_duration(case: Case) -> Answer:
+    """Say how long the records go, and how long the rest would have taken."""
+    run, updates = about(case), last_step(case)
+    planned = int(case.setting("train", "max_steps", 0))
+    rows = case.ledger.usual
+    pace = median(row.seconds for row in rows) if rows else None
+    left = max(0, planned - updates) if planned and not run.ended else None
+    seconds_left = left * pace if left is not None and pace is not None else None
+    covered = f"{first_upper(records(case))} cover{'' if says(case) == 'say' else 's'}"
+    if not elapsed(case):
+        summary = f"{covered} {count(updates, 'update')}, but not the time they took."
+    else:
+        summary = f"{covered} {duration(elapsed(case))} and {count(updates, 'update')}"
+        summary += f"{_ending(case)}{_outlook(planned, left, seconds_left)}"
+    return reply(
+        "duration",
+        "finished" if run.ended else "unknown",
+        summary,
+        values={
+            "seconds": rounded(elapsed(case), 3) if elapsed(case) else None,
+            "seconds_left": rounded(seconds_left, 1),
+            "updates": updates,
+            "updates_planned": planned or None,
+            "starts": None,
+            "restarts": None,
+        },
+        evidence=[_how_known(case)],
+    )
+
+
+def answer_step_time(case: Case) -> Answer:
+    """Give the readings as they are; no record says what a step was made of."""
+    rows = case.ledger.usual
+    if not rows:
+        return reply(
+            "step_time", "unknown", f"{first_upper(records(case))} {says(case)} no time."
+        )
+    seconds = sorted(row.seconds for row in rows)
+    mean, middle = fmean(seconds), median(seconds)
+    slow = quantiles(seconds, n=10)[-1] if len(seconds) >= 10 else None
+    sentences = _sentences(case)
+    speed = sentences / middle if sentences and middle > 0 else None
+    many = f", {speed:,.0f} sentences a second" if speed else ""
+    return reply(
+        "step_time",
+        "answered",
+        f"{_fine(mean)} on average, median {_fine(middle)}"
+        f"{f', one in ten over {_fine(slow)}' if slow else ''}{many}. The parts of a step are "
+        "not recorded.",
+        values={
+            "mean_seconds": rounded(mean, 6),
+            "median_seconds": rounded(middle, 6),
+            "p90_seconds": rounded(slow, 6),
+            "readings": len(rows),
+            "updates_per_reading": about(case).every_steps or None,
+            "sentences_per_second": rounded(speed, 1),
+            "target_tokens_per_second": _tokens_per_second(case),
+            "parts_seconds": None,
+        },
+        evidence=_evidence(case, len(rows), sentences),
+    )
+
+
+def _ending(case: Case) -> str:
+    if about(case).ended:
+        return "; training ran to its end."
+    return f", and {says(case)} nothing about the end."
+
+
+def _outlook(planned: int, left: int | None, seconds: float | None) -> str:
+    if not left or seconds is None:
+        return ""
+    return (
+        f" {planned:,} updates were planned; the {left:,} that are missing would take another "
+        f"{duration(seconds)} at that pace."
+    )
+
+
+def _how_known(case: Case) -> str:
+    if about(case).trainer == "OpenSeq2Seq":
+        return "the time is the sum of the step times in the log, plus the start-up before them"
+    return "the time is that from the first record to the last"
+
+
+def _sentences(case: Case) -> int:
+    size, processes = imported_setting(case.run, "batch_size_per_gpu"), about(case).processes
+    gpus = imported_setting(case.run, "num_gpus")
+    passes = imported_setting(case.run, "iter_size") or 1
+    if not all(isinstance(n, int) and n > 0 for n in (size, processes, gpus, passes)):
+        return 0
+    return int(size * processes * gpus * passes)
+
+
+def _tokens_per_second(case: Case) -> float | None:
+    steps = [s for s in case.run.steps if s.target_tokens > 0 and s.seconds > 0]
+    seconds = sum(step.seconds for step in steps)
+    return rounded(sum(s.target_tokens for s in steps) / seconds, 1) if seconds > 0 else None
+
+
+def _evidence(case: Case, readings: int, sentences: int) -> list[str]:
+    every = about(case).every_steps
+    means = f", each the mean of {every:,} updates" if every > 1 else ""
+    lines = [
+        f"{count(readings, 'reading')}{means}, including the validations and checkpoints "
+        "between them"
+    ]
+    if sentences:
+        size = imported_setting(case.run, "batch_size_per_gpu")
+        lines.append(
+            f"by the settings an update has {sentences:,} sentences: {size:,} on each of "
+            f"{sentences // size:,} devices"
+        )
+    return lines
+
+
+def _fine(seconds: float) -> str:
+    """Write a step time with all its digits, for the readings of a log hardly differ."""
+    return f"{seconds:.3f} s" if 0.1 <= seconds < 10 else duration(seconds)

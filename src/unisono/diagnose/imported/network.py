@@ -4,16 +4,19 @@ import math
 from typing import Any
 
 from unisono.diagnose.case import Case
-from unisono.diagnose.evidence.imported_exchange import (
+from unisono.diagnose.evidence.step_arithmetic import (
     AS_GOOD_AS_EQUAL,
     LITTLE,
     MOST_OFF,
+    MOSTLY_SOMETHING_ELSE,
+    ImportedCompute,
     ImportedExchange,
+    imported_compute_of,
     imported_exchange_of,
+    port_for,
 )
-from unisono.diagnose.imported.words import about, rate, records, says
-from unisono.diagnose.questions import reply
-from unisono.diagnose.report import Answer
+from unisono.diagnose.imported.source import about, first_upper, idle_share, rate, records, says
+from unisono.diagnose.report import Answer, reply
 from unisono.diagnose.wording import count, listing, percent, rounded
 from unisono.units import amount_of_bytes, duration
 
@@ -26,7 +29,7 @@ def answer_network(case: Case) -> Answer:
         return reply(
             "network",
             "not_used",
-            f"It was not used between machines: the updates were made by {who}.",
+            f"No network between machines: the updates were made by {who}.",
             values=_values(case, None),
         )
     wire = imported_exchange_of(run, case.ledger)
@@ -34,16 +37,17 @@ def answer_network(case: Case) -> Answer:
         return reply(
             "network",
             "unknown",
-            f"What was exchanged cannot be computed: {_missing(case)}.",
+            f"The bytes of an exchange cannot be computed: {_missing(case)}.",
             values=_values(case, None),
-            advice=_how_to_tell(case),
+            advice=_how_to_import(case),
         )
     if math.isnan(wire.ratio):
         return _without_link(case, wire)
     return reply(
         "network",
         wire.verdict,
-        f"{_OPENINGS[wire.verdict]} {_exchange(case, wire)} {_judgement(case, wire)}",
+        f"{_OPENINGS[wire.verdict]} {_exchange(case, wire)} {_judgement(case, wire)}"
+        f"{_arithmetic_says(case, wire)}",
         values=_values(case, wire),
         evidence=_evidence(case, wire),
         advice=_advice(case, wire),
@@ -69,42 +73,51 @@ def answer_step_vs_network(case: Case) -> Answer:
     taken = ""
     if not math.isnan(wire.ratio):
         taken = (
-            f" On the link that was given, {_link(case)}, they take {duration(wire.seconds)}: "
+            f" On the given link, {_link(case)}, they take {duration(wire.seconds)}: "
             f"{wire.ratio:.2f} times the step."
         )
     return reply(
         "step_vs_network",
         "answered",
-        f"A step of {duration(wire.step)} has to bring {amount_of_bytes(wire.card_bytes)} "
-        f"through each machine's card, each way: {needed} on average, without a pause.{taken} "
-        f"How the two vary together is not known: {records(case)} {says(case)} nothing about "
-        "the network.",
+        f"Each step of {duration(wire.step)} moves {amount_of_bytes(wire.card_bytes)} through "
+        f"each machine's network card, each way: {needed} on average{_port(wire)}.{taken} How "
+        f"step and network vary together is unknown: {records(case)} {says(case)} nothing "
+        "about the network.",
         values={**_values(case, wire), "mean_step_seconds": rounded(case.ledger.mean_step, 6)},
         evidence=[_arithmetic(case, wire)],
     )
 
 
 def answer_devices(case: Case) -> Answer:
-    """Never call a device busy without a reading of its power."""
+    """Say what the devices can have computed; call none busy without a reading of its power."""
     wire = imported_exchange_of(about(case), case.ledger)
     names = case.run.environment.get("devices")
     kind = listing([str(name) for name in names]) if isinstance(names, list) and names else ""
-    waited = ""
-    if wire is not None and wire.verdict == "bottleneck":
-        waited = " The exchange alone fills the step, so they may have waited for most of it."
+    waited, compute, idle = "", imported_compute_of(case.run), idle_share(case)
+    if compute is not None and idle is not None and idle > MOSTLY_SOMETHING_ELSE:
+        waited = f" By arithmetic, {_idle(compute, idle)}."
+    elif wire is not None and wire.verdict == "bottleneck":
+        waited = (
+            " The exchange alone fills the step, so the devices may have waited for most of it."
+        )
     return reply(
         "devices",
         "unknown",
-        f"{_first_upper(records(case))} {says(case)} nothing about power, utilisation or time "
+        f"{first_upper(records(case))} {says(case)} nothing about power, utilisation or time "
         f"spent computing.{waited}",
-        values={"devices": kind or None, "utilisation": None, "power_watts": None},
+        values={
+            "devices": kind or None,
+            "utilisation": None,
+            "power_watts": None,
+            "expected_compute_seconds": rounded(compute.seconds) if compute else None,
+        },
         evidence=[
             *([f"devices: {kind}"] if kind else []),
-            "a utilisation of 100 % would prove nothing: a GPU that waits for others reads "
-            "100 %, and only its power tells",
+            *([_operations(case, compute)] if compute else []),
+            "a utilisation of 100 % proves nothing: a GPU that waits for others shows it too",
         ],
-        advice="Look at the power that `nvidia-smi` shows while it trains: 40 of 250 watts is "
-        "a GPU that waits.",
+        advice="Read the power that `nvidia-smi` shows during training: a GPU that draws 40 of "
+        "250 watts is waiting.",
     )
 
 
@@ -120,36 +133,36 @@ def _exchange(case: Case, wire: ImportedExchange) -> str:
     return (
         f"{count(run.processes, 'process', 'processes')} on "
         f"{count(run.machines, 'machine')} exchange {amount_of_bytes(wire.card_bytes)} an "
-        f"update through each machine's card, each way, which takes {duration(wire.seconds)} "
-        f"at {_link(case)}."
+        f"update through each machine's network card, each way, which takes "
+        f"{duration(wire.seconds)} at {_link(case)}."
     )
 
 
 def _judgement(case: Case, wire: ImportedExchange) -> str:
     step = f"a measured step of {duration(wire.step)}"
     if wire.verdict == "not_bottleneck":
-        return f"That is {percent(wire.ratio)} of {step}, and most of it can hide behind it."
+        return f"That is {percent(wire.ratio)} of {step}, and computing can hide most of it."
     if wire.ratio > MOST_OFF:
         return (
-            f"That is {wire.ratio:.1f} times {step}: this link cannot have carried the run. It "
-            f"carried {rate(wire.needed_bits_per_second)} at least."
+            f"That is {wire.ratio:.1f} times {step}: this link cannot have carried the run, "
+            f"which needs {rate(wire.needed_bits_per_second)} at least."
         )
     if wire.ratio <= LITTLE:
         return (
-            f"That is {percent(wire.ratio)} of {step}: if the link really delivered that, it "
-            "was not the bottleneck. Whether it did was not measured; one that delivered "
-            f"{rate(wire.needed_bits_per_second)} would have filled the step."
+            f"That is {percent(wire.ratio)} of {step}: if the link really delivered that rate, "
+            "it was not the bottleneck. But the rate was not measured, and a link that "
+            f"delivered {rate(wire.needed_bits_per_second)} would have filled the step."
         )
     if wire.verdict == "unknown":
         return (
-            f"That is {percent(wire.ratio)} of {step}: a part of it may have hidden behind the "
-            "computing, and how much is not known."
+            f"That is {percent(wire.ratio)} of {step}. Computing may have hidden a part of it; "
+            "how much is unknown."
         )
     if wire.ratio > AS_GOOD_AS_EQUAL:
         return (
-            f"The measured step is shorter, {duration(wire.step)}: so the link carried more, "
-            f"{rate(wire.needed_bits_per_second)} at least (two ports that share the load?), "
-            "or numbers of 16 bits were sent. Either way the exchange fills the step."
+            f"The measured step is shorter, {duration(wire.step)}, so either the link carried "
+            f"{rate(wire.needed_bits_per_second)} or more (two ports that share the load?), or "
+            "the processes sent numbers of 16 bits. Either way the exchange fills the step."
         )
     return f"That is {percent(min(1.0, wire.ratio))} of {step}."
 
@@ -158,8 +171,8 @@ def _advice(case: Case, wire: ImportedExchange) -> str:
     run = about(case)
     if wire.verdict == "unknown" and not wire.measured:
         return (
-            "Read off what the card carries in a second while it trains, or test the link, and "
-            "import it again with that rate: `--link RATE --measured`."
+            "Measure the link, or read what the network card carries during training, and "
+            "import the run again with that rate: `--link RATE --measured`."
         )
     if wire.verdict != "bottleneck":
         return ""
@@ -168,8 +181,8 @@ def _advice(case: Case, wire: ImportedExchange) -> str:
         f"{run.processes // run.machines} --link {run.link_bits_per_second / 1e6:g}mbit"
     )
     return (
-        f"Compare with one machine alone, which may well be faster: see `{command}`. Exchange "
-        "less often, with more sentences an update, or over a faster link."
+        f"Compare with one machine alone, which may be faster: `{command}`. Exchange less "
+        "often, with more sentences an update, or use a faster link."
     )
 
 
@@ -185,14 +198,56 @@ def _without_link(case: Case, wire: ImportedExchange) -> Answer:
     return reply(
         "network",
         "unknown",
-        f"{_first_upper(records(case))} {says(case)} nothing about the link. "
+        f"{first_upper(records(case))} {says(case)} nothing about the link. "
         f"{count(run.processes, 'process', 'processes')} on {count(run.machines, 'machine')} "
-        f"exchange {amount_of_bytes(wire.card_bytes)} an update through each machine's card, "
-        f"each way; in a measured step of {duration(wire.step)} that takes a link of {needed} "
-        "at least. If it was not much faster than that, it was the bottleneck.",
+        f"exchange {amount_of_bytes(wire.card_bytes)} an update through each machine's network "
+        f"card, each way; in a measured step of {duration(wire.step)} that needs {needed} at "
+        f"least{_port(wire)}.{_arithmetic_says(case, wire)} A link that was not much faster "
+        "was the bottleneck.",
         values=_values(case, wire),
         evidence=_evidence(case, wire),
-        advice="Import it again with `--link 1gbit`, or whatever lay between the machines.",
+        advice=_find_the_link(wire),
+    )
+
+
+def _find_the_link(wire: ImportedExchange) -> str:
+    again = "import the run again with the rate of the link (`--link 1gbit`)"
+    if port := port_for(wire.needed_bits_per_second):
+        return (
+            f"Check whether the machines are connected at {rate(1e6 * port)} (`ethtool`, the "
+            f"provider's port speed), and {again}."
+        )
+    return f"{first_upper(again)}."
+
+
+def _port(wire: ImportedExchange) -> str:
+    """Name the port that the needed rate would fill, if there is one."""
+    port = port_for(wire.needed_bits_per_second)
+    return f", which is what a port of {rate(1e6 * port)} carries" if port else ""
+
+
+def _arithmetic_says(case: Case, wire: ImportedExchange) -> str:
+    """Say how little of the step computing explains, where the link leaves that open."""
+    compute, idle = imported_compute_of(case.run), idle_share(case)
+    known = compute is not None and idle is not None and idle > MOSTLY_SOMETHING_ELSE
+    if compute is None or idle is None or not known or wire.verdict == "not_bottleneck":
+        return ""
+    return f" {first_upper(_idle(compute, idle))}."
+
+
+def _idle(compute: ImportedCompute, idle: float) -> str:
+    return (
+        f"the devices ({compute.device}) need about {duration(compute.seconds)} to compute "
+        f"such a step, so something else took {percent(idle)} of it"
+    )
+
+
+def _operations(case: Case, compute: ImportedCompute) -> str:
+    return (
+        f"6 operations · {about(case).parameters:,} parameters · {compute.sentences:,} "
+        f"sentences of at most {compute.length} tokens = {compute.flops / 1e12:.1f} TFLOP a "
+        f"device, at the {compute.rate / 1e12:.1f} TFLOP/s that a {compute.device} reaches in "
+        f"training with {compute.precision}"
     )
 
 
@@ -209,16 +264,18 @@ def _missing(case: Case) -> str:
     return f"{listing(missing)} {verb} not known" if missing else "a step took no time"
 
 
-def _how_to_tell(case: Case) -> str:
+def _how_to_import(case: Case) -> str:
     run = about(case)
     names = [n for n in ("processes", "machines", "parameters") if not getattr(run, n)]
     options = " ".join(f"--{name} N" for name in names)
-    return f"Import it again with `{options} --link 1gbit`." if names else ""
+    return f"Import the run again with `{options} --link 1gbit`." if names else ""
 
 
 def _values(case: Case, wire: ImportedExchange | None) -> dict[str, Any]:
     run = about(case)
-    known = wire is not None and not math.isnan(wire.ratio)
+    known, compute = wire is not None and not math.isnan(wire.ratio), None
+    if wire is not None:
+        compute = imported_compute_of(case.run)
     interfaces = {start.interface for start in case.run.last_starts if start.interface}
     return {
         "processes": run.processes or None,
@@ -232,6 +289,11 @@ def _values(case: Case, wire: ImportedExchange | None) -> dict[str, Any]:
         "measured_bytes_per_step": None,
         "expected_exchange_seconds": rounded(wire.seconds, 6) if wire else None,
         "share_of_step": rounded(min(1.0, wire.ratio)) if wire and known else None,
+        "port_mbit_per_s": (port_for(wire.needed_bits_per_second) or None) if wire else None,
+        "expected_compute_seconds": rounded(compute.seconds) if compute else None,
+        "unexplained_share": rounded(1 - compute.share_of(wire.step))
+        if compute and wire
+        else None,
         "computed": True,
     }
 
@@ -246,20 +308,17 @@ def _arithmetic(case: Case, wire: ImportedExchange) -> str:
 
 def _evidence(case: Case, wire: ImportedExchange) -> list[str]:
     run = about(case)
-    lines = [_arithmetic(case, wire)]
+    lines, compute = [_arithmetic(case, wire)], imported_compute_of(case.run)
+    lines += [_operations(case, compute)] if compute else []
     told = [name for name in run.told if name != "link"]
     if run.link_bits_per_second:
-        less = "" if run.link_measured else ", of which TCP carries 94 %"
-        lines.append(f"the rate of the link is what was given with `--link`{less}")
+        less = "" if run.link_measured else "; TCP reaches 94 % of it"
+        lines.append(f"the rate of the link was given with `--link`{less}")
     if told:
-        lines.append(f"given by the one who imported the run: {listing(told)}")
+        lines.append(f"given on import: {listing(told)}")
     if case.run.hosts and all(case.run.hosts):
         lines.append(
             f"{records(case)} {says(case)} that it ran on {listing(list(case.run.hosts))}"
         )
-    lines.append("nothing on the wire was measured: all this is computed")
+    lines.append("all of this is computed; nothing measured the network")
     return lines
-
-
-def _first_upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -1,8 +1,15 @@
-"""One file a finding: a frozen dataclass whose fields are its thresholds.
+"""The rules: each looks at a run and returns its findings, usually none.
 
-A rule looks at a case and returns what it found, usually nothing. To add one, write a file next
-to these and name it below. A rule needs enough of a run to be sure: a short, healthy run has no
-findings.
+To add a finding:
+
+1. Write one class, in the file below whose subject it shares: a frozen dataclass whose fields
+   are its thresholds, and whose `__call__(case)` returns a tuple of `Finding`.
+2. Add one entry to `RULES`. Its name is the id of the finding; the order is that of the report.
+
+A rule takes its facts from `case` and `diagnose.evidence`, and reads no files. It must be sure:
+a short, healthy run has no findings. Advice must not oppose that of an answer or another rule
+(`tests/diagnose/test_advice.py`), so it asks the case first: `case.should_stop`,
+`case.memory_is_full`, `case.evaluation_is_costly`.
 """
 
 from collections.abc import Callable
@@ -17,17 +24,21 @@ from unisono.diagnose.rules.link import (
     WrongInterface,
 )
 from unisono.diagnose.rules.overhead import CheckpointCost, EvaluationCost, InputBound
-from unisono.diagnose.rules.ranks import DriftedRanks, LostRanks, MissingRanks
+from unisono.diagnose.rules.processes import (
+    DriftedRanks,
+    LostRanks,
+    MissingRanks,
+    Straggler,
+    Warnings,
+)
 from unisono.diagnose.rules.scaling import LatencyBound, MoreMachines
-from unisono.diagnose.rules.straggler import Straggler
-from unisono.diagnose.rules.test_overlap import TestOverlap
 from unisono.diagnose.rules.translations import (
     EmptyTranslations,
     RepeatingTranslations,
     ShortTranslations,
+    TestOverlap,
 )
 from unisono.diagnose.rules.updates import AlwaysClipped, LossSpike, Padding, SkippedSteps
-from unisono.diagnose.rules.warnings import Warnings
 
 RULES: dict[str, Callable[[Case], tuple[Finding, ...]]] = {
     "missing_ranks": MissingRanks(),

@@ -1,9 +1,4 @@
-"""More threads than cores.
-
-Cores that are not there when they are needed.
-
-A machine or a GPU is nearly out of memory.
-"""
+"""Machines that are short of cores or memory."""
 
 from dataclasses import dataclass
 
@@ -16,7 +11,7 @@ from unisono.units import amount_of_bytes
 
 @dataclass(frozen=True)
 class Oversubscribed:
-    """The processes of the leading machine want more cores than it has."""
+    """The processes on the leading machine have more compute threads than it has cores."""
 
     most_threads_per_core: float = 1.0
 
@@ -34,8 +29,8 @@ class Oversubscribed:
                 id="oversubscribed",
                 severity="info",
                 summary=f"{processes} on {starts[0].host} compute with {threads} threads, but "
-                f"it has {count(cores, 'core')}.",
-                evidence=("threads that take turns on a core make each other late",),
+                f"the machine has {count(cores, 'core')}.",
+                evidence=("threads that share a core delay each other",),
                 advice="Give each process fewer threads (`OMP_NUM_THREADS`).",
             ),
         )
@@ -43,14 +38,14 @@ class Oversubscribed:
 
 @dataclass(frozen=True)
 class StolenTime:
-    """Other guests of the host, or a quota, took a good part of the processors' time."""
+    """Other virtual machines on the host, or a CPU quota, took much of the processor time."""
 
     share: float = 0.05
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
         loads = case.loads
         stolen = [_stolen(load) for load in loads if load.steal >= self.share]
-        held = [_held_back(load) for load in loads if load.held_back >= self.share]
+        held = [_throttled(load) for load in loads if load.held_back >= self.share]
         return (*stolen, *held)
 
 
@@ -58,21 +53,21 @@ def _stolen(load: Load) -> Finding:
     return Finding(
         id="stolen_time",
         severity="warning",
-        summary=f"Other guests of its host took {percent(load.steal)} of the processor time of "
+        summary=f"Other virtual machines took {percent(load.steal)} of the processor time of "
         f"{load.host}.",
-        evidence=("the kernel counts it as `steal`",),
-        advice="A virtual machine with processors of its own does not share them.",
+        evidence=("the kernel counts this time as `steal`",),
+        advice="Rent a virtual machine with dedicated processors.",
         about=load.host,
     )
 
 
-def _held_back(load: Load) -> Finding:
+def _throttled(load: Load) -> Finding:
     return Finding(
         id="stolen_time",
         severity="warning",
-        summary=f"A quota held the processes of {load.host} back for {load.held_back:.2f} s in "
-        "every second.",
-        evidence=("the kernel counts it in the control group as `throttled_usec`",),
+        summary=f"A CPU quota stopped the processes on {load.host} for {load.held_back:.2f} s "
+        "in every second.",
+        evidence=("the control group counts this time as `throttled_usec`",),
         advice="Raise the container's CPU limit, or give each process fewer threads "
         "(`OMP_NUM_THREADS`).",
         about=f"{load.host}, by a quota",
@@ -81,27 +76,24 @@ def _held_back(load: Load) -> Finding:
 
 @dataclass(frozen=True)
 class MemoryPressure:
-    """Memory came near its limit; for GPUs nearer, for torch keeps what it once had."""
-
-    share: float = 0.92
-    gpu_share: float = 0.97
+    """A machine or a GPU is nearly out of memory (`Load.is_full`, `GpuUse.is_full`)."""
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
         loads = case.loads
-        machines = [_machine(load) for load in loads if load.memory >= self.share]
+        machines = [_machine(load) for load in loads if load.is_full]
         gpus = [
             Finding(
                 id="memory",
                 severity="info",
-                summary=f"GPU {gpu.index} of {gpu.host} filled {percent(gpu.memory_share)} of "
-                "its memory.",
+                summary=f"GPU {gpu.index} of {gpu.host} used up to {percent(gpu.memory_share)} "
+                "of its memory.",
                 evidence=("a longer batch than any so far may not fit", *_whose(gpu)),
-                advice="Lower `batching.tokens_per_micro_batch`; the update stays the same.",
+                advice="Lower `batching.tokens_per_micro_batch`; the updates stay the same.",
                 about=f"{gpu.host}, GPU {gpu.index}",
             )
             for load in loads
             for gpu in load.gpus
-            if gpu.memory_share is not None and gpu.memory_share >= self.gpu_share
+            if gpu.is_full and gpu.memory_share is not None
         ]
         return (*machines, *gpus)
 
@@ -112,21 +104,21 @@ def _machine(load: Load) -> Finding:
         severity="warning",
         summary=f"{load.host} used up to {percent(load.memory)} of its "
         f"{amount_of_bytes(load.memory_limit)} of memory.",
-        evidence=(f"the run's own processes had {amount_of_bytes(load.own_memory)}",),
-        advice="A process that asks for more is killed. Lower "
-        "`batching.tokens_per_micro_batch`, start fewer workers on it, or end what else runs "
-        "there.",
+        evidence=(f"the run's own processes used {amount_of_bytes(load.own_memory)}",),
+        advice="The kernel kills a process that asks for more. Lower "
+        "`batching.tokens_per_micro_batch`, start fewer workers on this machine, or stop other "
+        "programs on it.",
         about=load.host,
     )
 
 
 def _whose(gpu: GpuUse) -> list[str]:
-    """Return how much of a GPU's memory is the run's, and who else is there."""
+    """Return how much of a GPU's memory the run uses, and who else uses the GPU."""
     lines = []
     if gpu.own_memory_share is not None:
-        lines.append(f"the run's own processes had {percent(gpu.own_memory_share)} of it")
+        lines.append(f"the run's own processes used {percent(gpu.own_memory_share)} of it")
     if gpu.others:
         lines.append(
-            f"{count(gpu.others, 'other process', 'other processes')} computed on it, too"
+            f"{count(gpu.others, 'other process', 'other processes')} computed on it too"
         )
     return lines

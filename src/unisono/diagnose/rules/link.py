@@ -1,11 +1,4 @@
-"""A link that was fast at first and then was not: credits for bursts are used up.
-
-Somebody else uses the link.
-
-One direction between two machines is slower than the others, and all wait for it.
-
-The exchange goes over a slow interface while a faster one lies idle.
-"""
+"""Links that slow down, carry other traffic, are slow one way, or are not the fastest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,10 +19,10 @@ MBIT = 8e-6
 
 @dataclass(frozen=True)
 class BurstCredits:
-    """The rate of a link fell for good while as much had to be sent as before.
+    """The rate of a link fell for good although the run sent as much as before.
 
-    Rates are bytes over the time in which there was something to send, so that an exchange
-    that is merely asked for less often is not taken for a slower link.
+    A rate is bytes over the time in which there was something to send, so an exchange that
+    merely happens less often does not look like a slower link.
     """
 
     factor: float = 1.5
@@ -42,42 +35,42 @@ class BurstCredits:
         found = (
             self._look(case, node) for node in case.nodes if not is_shared(case, (node.host,))
         )
-        # All machines of a ring slow down with the slowest link: it is told once.
+        # All machines of a ring slow down with the slowest link: one finding is enough.
         return tuple(finding for finding in found if finding is not None)[:1]
 
     def _look(self, case: Case, node: Node) -> Finding | None:
         way = node.main_way
         rates = _rates(node, way) if way is not None else []
-        change = find_drop([rate for _, rate in rates], factor=self.factor, fewest=self.fewest)
-        if way is None or change is None:
+        place = find_drop([rate for _, rate in rates], factor=self.factor, fewest=self.fewest)
+        if way is None or place is None:
             return None
-        moment = rates[change.place][0]
+        moment = rates[place][0]
         steps = case.run.ranks.get(node.rank, ())
         step = next((step.step for step in steps if step.time >= moment), steps[-1].step)
         before = [s.seconds for s in steps if s.time < moment]
         after = [s.seconds for s in steps if s.time >= moment]
         speeds = [MBIT * rate for _, rate in rates]
-        fast, slow = _carried(speeds[: change.place]), _carried(speeds[change.place :])
+        fast, slow = _carried(speeds[:place]), _carried(speeds[place:])
         return Finding(
             id="burst_credits",
             severity="warning",
-            summary=f"The link of {node.host} became slower at step {step:,}: {fast:.0f} "
-            f"Mbit/s before, {slow:.0f} Mbit/s after, for the same bytes an update.",
+            summary=f"The link of {node.host} slowed down at step {step:,}, from {fast:.0f} to "
+            f"{slow:.0f} Mbit/s, for the same bytes an update.",
             evidence=(
                 f"rates to {way.address} while there was something to send, over "
                 f"{len(rates):,} samples",
                 f"an update took {duration(_mean(before))} before and "
                 f"{duration(_mean(after))} after",
             ),
-            advice="Rented machines often have credits for bursts and a lower rate for good. "
-            f"Plan with {slow:.0f} Mbit/s, take a size with more network, or exchange less "
-            "often (`batching.tokens_per_update`).",
+            advice="Rented machines often have credits for bursts and a lower sustained rate. "
+            f"Plan with {slow:.0f} Mbit/s, rent a machine with more bandwidth, or exchange "
+            "less often (`batching.tokens_per_update`).",
             steps=(step,),
         )
 
 
 def _rates(node: Node, way: TrafficPath) -> list[tuple[float, float]]:
-    """Return when and at what rate something was sent, sample by sample."""
+    """Return the time and the rate of what was sent, sample by sample."""
     inside = during(node.samples, node.stretches)
     sent = counter_of(inside, lambda s: s.peers.get(way.address, Peer()).busiest_sent)
     busy = counter_of(inside, lambda s: s.peers.get(way.address, Peer()).busy)
@@ -113,15 +106,15 @@ class ForeignTraffic:
     def __call__(self, case: Case) -> tuple[Finding, ...]:
         if case.bottleneck.shares.network < self.cost:
             return ()
-        return tuple(_finding(case, use) for use in link_uses(case) if self._is_much(use))
+        return tuple(_foreign(case, use) for use in link_uses(case) if self._is_much(use))
 
     def _is_much(self, use: LinkUse) -> bool:
         much = use.foreign > self.share * use.bytes.more
         return use.proved and much and use.foreign_per_second > self.least_bytes_per_second
 
 
-def _finding(case: Case, use: LinkUse) -> Finding:
-    mbit = 8e-6 * use.foreign_per_second
+def _foreign(case: Case, use: LinkUse) -> Finding:
+    mbit = MBIT * use.foreign_per_second
     own = use.node.own
     lines = [
         f"{use.interface} carried {amount_of_bytes(use.bytes.more)} an update; the exchange "
@@ -129,8 +122,7 @@ def _finding(case: Case, use: LinkUse) -> Finding:
     ]
     if own is not None:
         lines.append(
-            f"the run's own connections carried {amount_of_bytes(own.more)} of it, as the "
-            "kernel counts them"
+            f"the kernel counts {amount_of_bytes(own.more)} of it on the run's own connections"
         )
     return Finding(
         id="foreign_traffic",
@@ -138,8 +130,8 @@ def _finding(case: Case, use: LinkUse) -> Finding:
         summary=f"{percent(use.foreign / use.bytes.more)} of the traffic of {use.interface} on "
         f"{use.node.host} was not the exchange: {mbit:.0f} Mbit/s on average.",
         evidence=tuple(lines),
-        advice=f"Find out who else uses {use.interface} (`ss -tip`, `iftop`): a copy, a "
-        "download, a disk on the network, another job.",
+        advice=f"Find out what else uses {use.interface} (`ss -tip`, `iftop`): a copy, a "
+        "download, a network disk, another job.",
         about=use.node.host,
     )
 
@@ -155,9 +147,9 @@ class Direction:
 
 @dataclass(frozen=True)
 class SlowDirection:
-    """An exchange goes round, so it is as slow as its slowest direction.
+    """One direction between two machines is slower than the others, and the ring waits for it.
 
-    `saving` is the share of an update that would be saved if that were as fast as the others.
+    `saving` is the share of an update to save if that direction were as fast as the others.
     """
 
     factor: float = 2.0
@@ -181,19 +173,19 @@ class SlowDirection:
                 id="slow_direction",
                 severity="warning",
                 summary=f"From {slow.sender} to {slow.receiver} the link carries "
-                f"{MBIT * slow.bytes_per_second:.0f} Mbit/s, elsewhere "
-                f"{MBIT * usual:.0f} Mbit/s: the exchange goes at the pace of that direction.",
+                f"{MBIT * slow.bytes_per_second:.0f} Mbit/s, elsewhere {MBIT * usual:.0f} "
+                "Mbit/s: that direction sets the pace of the exchange.",
                 evidence=(
                     *(
                         f"{one.sender} → {one.receiver}: {MBIT * one.bytes_per_second:.0f} "
                         "Mbit/s"
                         for one in directions
                     ),
-                    f"at the pace of the others, an update would be about "
+                    f"with that direction as fast as the others, an update would be about "
                     f"{percent(min(1.0, share))} shorter",
                 ),
-                advice=f"Look at the limits on what {slow.sender} may send and "
-                f"{slow.receiver} receive: port, cable, switch, firewall, shaping.",
+                advice=f"Check what limits {slow.sender} in sending and {slow.receiver} in "
+                "receiving: port, cable, switch, firewall, traffic shaping.",
                 about=f"from {slow.sender} to {slow.receiver}",
             ),
         )
@@ -206,16 +198,16 @@ def _directions(case: Case) -> list[Direction]:
         Direction(node.host, hosts[way.address], way.able)
         for node in case.nodes
         for way in node.ways
-        # The small talk of processes goes other ways as well.
+        # Small control messages go other ways as well.
         if way.address in hosts and way.sent > 0.5 * needed * node.updates
     ]
 
 
 @dataclass(frozen=True)
 class WrongInterface:
-    """All machines have an idle interface on a network of their own that may be faster.
+    """All machines have an idle interface on a common network that may be faster.
 
-    Faster is one that says so: by `factor` than the one in use, or than what that reached.
+    Its nominal rate is `factor` times that of the interface in use, or what that reached.
     """
 
     factor: float = 2.0
@@ -237,13 +229,13 @@ class WrongInterface:
             Finding(
                 id="wrong_interface",
                 severity="warning",
-                summary=f"The exchange goes over {_used(uses)}, which takes "
+                summary=f"The exchange uses {_used(uses)} and takes "
                 f"{percent(case.bottleneck.shares.network)} of the time, while "
-                f"{' or '.join(names)} lies idle.",
+                f"{' or '.join(names)} is idle.",
                 evidence=tuple(
-                    f"{use.node.host}: {use.interface} says {use.nominal_mbit_per_s:,} Mbit/s "
-                    f"and reached {use.mbit_per_s:.0f} Mbit/s; {name} says "
-                    f"{use.node.nominal(name):,} Mbit/s and is in {network} as on all machines"
+                    f"{use.node.host}: {use.interface} is nominally {use.nominal_mbit_per_s:,} "
+                    f"Mbit/s and reached {use.mbit_per_s:.0f}; {name} is nominally "
+                    f"{use.node.nominal(name):,} Mbit/s and in {network}, as on all machines"
                     for use, name in better
                 ),
                 advice=f'Set `sync.interface = "{names[0]}"` and compare.',
@@ -251,7 +243,7 @@ class WrongInterface:
         )
 
     def _better_networks(self, use: LinkUse) -> set[str]:
-        """Return the networks of interfaces that are up, idle, and say they are faster."""
+        """Return the networks of interfaces that are up, idle and nominally faster."""
         node, found = use.node, set()
         for name, link in node.links.items():
             carried = node.carried[name].more if name in node.carried else 0.0
@@ -266,13 +258,13 @@ class WrongInterface:
         nominal = use.nominal_mbit_per_s
         if nominal and mbit_per_s >= self.factor * nominal:
             return True
-        # One that reaches a fraction of what it says is limited by something behind it.
+        # Something behind it limits an interface that reaches a fraction of its nominal rate.
         disappoints = not nominal or use.mbit_per_s * self.factor < nominal
         return disappoints and mbit_per_s >= self.factor * use.mbit_per_s
 
 
 def _is_one(network: str, uses: Sequence[LinkUse]) -> bool:
-    """Return whether it is one network, and not one of the same numbers inside each machine.
+    """Return whether a network joins the machines, rather than existing inside each.
 
     The bridges of containers and virtual machines have the same address everywhere.
     """

@@ -1,9 +1,4 @@
-"""Saving too often costs training time.
-
-Validating too often costs training time.
-
-Reading cannot keep up with training.
-"""
+"""Time that checkpoints, validation and reading take from training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +6,7 @@ from statistics import median
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.machine_load import disk_during_saves
-from unisono.diagnose.evidence.straggler_of_run import lateness_of
+from unisono.diagnose.evidence.straggler import lateness_of
 from unisono.diagnose.report import Finding
 from unisono.diagnose.wording import count, percent
 from unisono.records.events import Saved
@@ -45,7 +40,7 @@ class CheckpointCost:
 
 
 def _disk(case: Case, saves: Sequence[Saved]) -> list[str]:
-    """Return how fast they were written and verified, and what the disks did meanwhile."""
+    """Return how fast the checkpoints were written, and what the disks did meanwhile."""
     size, seconds = (
         sum(getattr(save, name) for save in saves) for name in ("bytes", "seconds")
     )
@@ -53,13 +48,13 @@ def _disk(case: Case, saves: Sequence[Saved]) -> list[str]:
     if size and seconds > 0:
         lines.append(
             f"{amount_of_bytes(size / len(saves))} each: {amount_of_bytes(size / seconds)}/s "
-            "to be written, forced to the disk, read back and verified"
+            "to write, force to the disk, read back and verify"
         )
     leader = next((start for start in case.run.last_starts if start.rank == 0), None)
     log = case.run.machines.get(0)
     use = disk_during_saves(log, saves) if log else None
     if use is not None and leader is not None:
-        lines.append(f"meanwhile {use.words(leader.host)}")
+        lines.append(f"during saving, {use.words(leader.host)}")
         lines += use.foreign_words(leader.host)
     return lines
 
@@ -68,12 +63,11 @@ def _disk(case: Case, saves: Sequence[Saved]) -> list[str]:
 class EvaluationCost:
     """Validation and test took a good part of the time."""
 
-    share: float = 0.20
     fewest: int = 3
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
         share, events = case.bottleneck.shares.evaluation, case.run.validations
-        if share <= self.share or len(events) < self.fewest:
+        if not case.evaluation_is_costly or len(events) < self.fewest:
             return ()
         mean = sum(event.seconds for event in events) / len(events)
         return (
@@ -108,9 +102,9 @@ class InputBound:
             Finding(
                 id="input_bound",
                 severity="warning",
-                summary=f"Steps waited for data for {percent(share)} of their time.",
+                summary=f"Steps spent {percent(share)} of their time waiting for data.",
                 evidence=(
-                    f"median wait {duration(wait)} a step over {len(rows):,} steps",
+                    f"the median of {len(rows):,} steps waited {duration(wait)}",
                     *_disks(case),
                 ),
                 advice="Put the corpus on a local disk, and leave a core to the process that "
@@ -120,13 +114,13 @@ class InputBound:
 
 
 def _is_of_one(case: Case) -> bool:
-    """Whether it is one late process that waits for its data: `straggler` tells of it."""
-    late = lateness_of(case) if case.bottleneck.cause == "straggler" else None
+    """Return whether one process waits for its data, which the rule `straggler` reports."""
+    late = lateness_of(case.ledger) if case.bottleneck.cause == "straggler" else None
     return late is not None and late.kind == "input"
 
 
 def _disks(case: Case) -> list[str]:
-    """Return what the disks did meanwhile: nothing, and the wait is for putting together."""
+    """Return what the disks did: if next to nothing, making batches takes the time."""
     lines = []
     for load in case.loads:
         if load.disk is None:
@@ -135,7 +129,7 @@ def _disks(case: Case) -> list[str]:
             lines += [load.disk.words(load.host), *load.disk.foreign_words(load.host)]
         else:
             lines.append(
-                f"the disks of {load.host} had next to nothing to do: it is not reading that "
-                "takes the time, but putting batches together"
+                f"the disks of {load.host} were idle, so making batches takes the time, not "
+                "reading"
             )
     return lines

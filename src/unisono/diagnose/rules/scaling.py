@@ -1,7 +1,4 @@
-"""A second machine that does not pay.
-
-The exchange waits for messages to arrive, not for bytes to pass.
-"""
+"""Machines that do not pay off, and exchanges bound by latency rather than bandwidth."""
 
 import math
 from dataclasses import dataclass
@@ -28,7 +25,7 @@ from unisono.units import duration
 class MoreMachines:
     """All machines together are slower than one of them, or hardly faster.
 
-    What one would do is arithmetic: its own seconds for its share, times the shares there are.
+    What one machine would do is arithmetic: its seconds for its share, divided by that share.
     """
 
     least: float = 1.2
@@ -62,7 +59,7 @@ class MoreMachines:
         return (
             f"Set {_settings(better.exchange)}: by arithmetic an update would take at best "
             f"{duration(better.seconds)}, {times:.1f} times as fast as one machine. "
-            f"Otherwise: {stay[0].lower()}{stay[1:]}."
+            f"Otherwise {stay[0].lower()}{stay[1:]}."
         )
 
 
@@ -76,8 +73,8 @@ def _settings(way: Exchange) -> str:
 def _verdict(alone: Alone) -> str:
     slower = why_not(alone.machines, alone.speedup, waiting=0.0)
     return slower or (
-        f"{alone.machines} machines are hardly faster than one: {alone.speedup:.2f} times its "
-        "speed"
+        f"{alone.machines} machines are hardly faster than one: {alone.speedup:.2f} times as "
+        "fast"
     )
 
 
@@ -89,23 +86,23 @@ def _evidence(case: Case, alone: Alone) -> list[str]:
         f"{alone.host}: {its} {percent(alone.share)} of an update in "
         f"{duration(alone.share_seconds)}",
         f"{percent(shares.network)} of the time went into the exchange, "
-        f"{percent(shares.straggler)} into waiting for a late process",
+        f"{percent(shares.straggler)} into waiting for a straggler",
     ]
 
 
-# What TCP dares to send at once after a pause; with every answer it is twice as much.
+# TCP sends this much at once after a pause, and doubles it with every acknowledgement.
 FIRST_WINDOW = 10 * 1448
-# gloo sends so many buckets at the same time.
+# The buckets that gloo sends at the same time.
 AT_ONCE = 2
-MEGABYTE = 2**20
+MIB = 2**20
 
 
 @dataclass(frozen=True)
 class LatencyBound:
-    """Messages that wait for each other's answers make up most of the exchange.
+    """Round trips make up most of the exchange.
 
-    `share` is what the exchange takes of the time, `explained` what waiting for answers makes
-    up of it.
+    `share` is the share of the time that the exchange takes, `explained` the share of the
+    exchange that round trips explain.
     """
 
     share: float = 0.10
@@ -125,29 +122,29 @@ class LatencyBound:
             Finding(
                 id="latency_bound",
                 severity="warning",
-                summary=f"The exchange waits for messages to arrive: there and back takes "
-                f"{there_and_back}, about {rounds:.0f} times in an update. A link of more "
-                "Mbit/s would not help.",
+                summary=f"Latency bounds the exchange: a round trip takes {there_and_back}, "
+                f"and an update needs about {rounds:.0f} of them. A link of more Mbit/s would "
+                "not help.",
                 evidence=(
                     f"{count(buckets, 'message')} of `sync.bucket_mb`, of which gloo sends "
-                    f"{AT_ONCE} at once, and TCP begins slowly after every pause: about "
+                    f"{AT_ONCE} at once, and TCP's slow start after every pause take about "
                     f"{duration(min(waiting, exchange))} of the {duration(exchange)} that an "
                     f"exchange takes ({percent(min(1.0, waiting / exchange))})",
                 ),
                 advice="Send fewer and larger messages (`sync.bucket_mb`), exchange less often "
-                "(`batching.tokens_per_update`), or put the machines closer together.",
+                "(`batching.tokens_per_update`), or move the machines closer together.",
             ),
         )
 
 
 def _sends_every_update(case: Case) -> bool:
-    """Return whether gloo sends every update in buckets, which is what is counted here."""
+    """Return whether gloo sends every update in buckets, as the estimate assumes."""
     start = case.run.last_starts[0] if case.run.last_starts else None
     return start is not None and start.device == "cpu" and start.every == 1
 
 
 def _round_trip(case: Case) -> float:
-    """Return the seconds there and back on the longest way between the machines."""
+    """Return the seconds of the longest round trip between the machines."""
     ways = [node.main_way for node in case.nodes]
     return max((way.rtt for way in ways if way is not None), default=0.0)
 
@@ -157,11 +154,11 @@ def _buckets(case: Case) -> int:
         return 1
     told = [start.bucket_mb for start in case.run.last_starts if start.bucket_mb]
     size = max((*told, 0.0)) or case.setting("sync", "bucket_mb", 0.0) or USUAL_BUCKET_MB
-    return max(1, math.ceil(4 * case.parameters / (size * MEGABYTE)))
+    return max(1, math.ceil(4 * case.parameters / (size * MIB)))
 
 
 def _rounds(case: Case) -> float:
-    """Return how often an update waits for the way there and back."""
+    """Return how many round trips an update waits for."""
     hops = 2 * (case.size - 1) * math.ceil(_buckets(case) / AT_ONCE)
     growing = math.log2(max(1.0, expected_bytes(case) / FIRST_WINDOW))
     return hops / 2 + growing

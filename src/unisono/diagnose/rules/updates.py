@@ -1,15 +1,9 @@
-"""Clipping at every step is a lower learning rate in disguise.
-
-Sudden jumps of the training loss.
-
-Updates that were not made.
-
-Arithmetic on padding.
-"""
+"""Updates that are always clipped, jump in loss, were skipped, or consist of padding."""
 
 from dataclasses import dataclass
 from statistics import median
 
+from unisono.diagnose.answers.trained import steadier
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.curve import is_finite, number
 from unisono.diagnose.report import MOST_STEPS, Finding
@@ -19,7 +13,7 @@ from unisono.records.events import StepTaken
 
 @dataclass(frozen=True)
 class AlwaysClipped:
-    """The gradient was longer than `train.clip_norm` in nearly all updates."""
+    """Nearly all updates were clipped, which is a lower learning rate in disguise."""
 
     share: float = 0.95
     skip: int = 50
@@ -39,10 +33,11 @@ class AlwaysClipped:
             Finding(
                 id="always_clipped",
                 severity="info",
-                summary=f"Gradients were clipped in {percent(clipped)} of the updates.",
+                summary=f"`train.clip_norm` clipped the gradient in {percent(clipped)} of the "
+                "updates.",
                 evidence=(f"median norm {middle:.3g}, `train.clip_norm` {limit:g}",),
-                advice="Raise `train.clip_norm` above the median norm, so that it only catches "
-                "outliers.",
+                advice="Raise `train.clip_norm` above the median norm, so that it clips "
+                "outliers alone.",
             ),
         )
 
@@ -73,7 +68,7 @@ class LossSpike:
                     f"{number(step.gradient_norm):.3g}, learning rate {step.learning_rate:.3g}"
                     for step in spikes[:5]
                 ),
-                advice="Lower the peak rate, warm up longer, or set `train.clip_norm`.",
+                advice=steadier(case),
                 steps=tuple(step.step for step in spikes[:MOST_STEPS]),
             ),
         )
@@ -90,7 +85,7 @@ class LossSpike:
             above = above + 1 if number(step.loss) > limit else 0
             if above == self.in_a_row:
                 spikes.append(steps[place - self.in_a_row + 1])
-            if above > self.window:  # it stays up there: that is a new level, not a spike
+            if above > self.window:  # the loss stays high: a new level, not a spike
                 limit, above = float("inf"), 0
         return spikes
 
@@ -102,10 +97,10 @@ class LossSpike:
 
 @dataclass(frozen=True)
 class SkippedSteps:
-    """Loss or gradient was not a finite number, and the update was left out.
+    """Loss or gradient was not a finite number, and the run skipped the update.
 
-    In fp16 losses are scaled up, at first by 2^16, and a gradient that overflows halves that:
-    so many updates with a finite loss may be left out, and now and then one more.
+    In fp16 the run scales losses up, at first by 2^16, and halves that scale when a gradient
+    overflows. So it may skip 16 updates with a finite loss, and another now and then.
     """
 
     many: float = 0.01
@@ -126,9 +121,9 @@ class SkippedSteps:
                 id="skipped_steps",
                 severity="error" if share > self.many else "warning",
                 summary=f"{count(len(lost), 'update')} of {len(steps):,} ({percent(share)}) "
-                "did not count: no finite loss or gradient, or a process that failed.",
+                "were skipped: no finite loss or gradient, or a process that failed.",
                 evidence=(f"steps {numbers}{' …' if len(lost) > 8 else ''}",),
-                advice="Lower the peak rate, warm up longer, or set `train.clip_norm`.",
+                advice=steadier(case),
                 steps=tuple(step.step for step in lost[:MOST_STEPS]),
             ),
         )
@@ -161,7 +156,15 @@ class Padding:
                 severity="warning",
                 summary=f"{percent(padding)} of all positions were padding.",
                 evidence=(f"{tokens:,} tokens in {positions:,} positions",),
-                advice="Make micro-batches larger (`batching.tokens_per_micro_batch`), so that "
-                "sentences of the same length find each other.",
+                advice=_less_padding(case),
             ),
         )
+
+
+def _less_padding(case: Case) -> str:
+    if case.memory_is_full:
+        return "Drop the few longest sentences (`corpus.max_pieces`); memory is nearly full."
+    return (
+        "Make micro-batches larger (`batching.tokens_per_micro_batch`), so that each holds "
+        "sentences of about the same length."
+    )
