@@ -199,6 +199,7 @@ def test_an_open_run_tells_what_the_report_tells(home):
 def test_a_notebook_shows_headline_time_bar_and_answers(home):
     run = unisono.open_run(home[0] / "run")
     page = run._repr_html_()
+    assert type(page) is str  # Markup would escape what a user puts beside it
     assert "Where the time went: " in page
     assert page.count("<tr>") == 11 + len(run.findings)
     for answer in run.answers.values():

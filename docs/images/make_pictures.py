@@ -1,8 +1,8 @@
 """`make pictures`: train a small model, and picture its report page and `unisono watch`.
 
 Writes report.png (headless Chromium, light theme, 1280 pixels wide) and watch.svg (the page of
-the terminal as rich draws it) beside this file. The picture of the report leaves out the charts
-and shows the first answers. Needs Chromium, and two cores for a few minutes.
+the terminal as rich draws it) beside this file. The picture of the report leaves out evidence
+and charts and ends after the first answers. Needs Chromium, and two cores for a few minutes.
 
     python docs/images/make_pictures.py [DIRECTORY]
 
@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
@@ -42,9 +43,9 @@ SETTINGS = {
     "validation.every_steps": 60,
     "checkpoint.every_steps": 180,
 }
-COLUMNS, WIDTH, MARGIN = 104, 1280, 24
+COLUMNS, WIDTH, MARGIN = 104, 1280, 12
 ANSWERS = 4  # in the picture of the report
-LEFT_OUT = "h3.under, .intro.close, .nodes, .stack { display: none !important; }"
+LEFT_OUT = "h3.under, .intro.close, .nodes, .stack, .evidence { display: none !important; }"
 PICTURED = 0.7  # of the updates, when `unisono watch` is pictured
 
 
@@ -106,6 +107,9 @@ def picture_report(html: Path, picture: Path) -> None:
             sys.exit("the page shows no answers")
         part = {"x": 0, "y": 0, "width": WIDTH, "height": last["y"] + last["height"] + MARGIN}
         window.screenshot(path=picture, clip=part, full_page=True)
+    with Image.open(picture) as drawn:  # 256 colours: a third of the bytes
+        few = drawn.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
+        few.save(picture, optimize=True)
 
 
 @contextmanager

@@ -38,14 +38,13 @@ _CELL = "text-align:left;vertical-align:top;padding:.35em .6em"
 
 def notebook_html(report: Report) -> str:
     """Return the report as HTML for a cell. Whatever comes from the run is escaped."""
-    return Markup('<div style="max-width:62em">{}{}{}{}</div>').format(
-        Markup('<p style="font-size:1.1em;font-weight:600">{}</p>').format(
-            coded(report.headline)
-        ),
-        _time_bar(report),
-        _table("Findings", _findings(report)) if report.findings else "",
-        _table("Eleven questions", _answers(report)),
+    headline = Markup('<p style="font-size:1.1em;font-weight:600">{}</p>').format(
+        coded(report.headline)
     )
+    findings = _table("Findings", _findings(report)) if report.findings else ""
+    answers = _table("Eleven questions", _answers(report))
+    whole = Markup('<div style="max-width:62em">{}{}{}{}</div>')
+    return str(whole.format(headline, _time_bar(report), findings, answers))
 
 
 def _time_bar(report: Report) -> Markup:
