@@ -16,7 +16,11 @@ Floor = Annotated[float, msgspec.Meta(ge=0)]
 class ScheduleSettings(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="name"
 ):
-    """Settings of a schedule, chosen in TOML by `name`. Steps count from 1."""
+    """Settings of a schedule, chosen in TOML by `name`.
+
+    Calling it with a step, counted from 1, returns the rate; `formula` is the same as text,
+    with the numbers of this run.
+    """
 
 
 def warmup_share(step: int, warmup_steps: int) -> float:
@@ -34,7 +38,6 @@ class Constant(ScheduleSettings, frozen=True, tag="constant"):
         return self.peak * warmup_share(step, self.warmup_steps)
 
     def formula(self) -> str:
-        """Return the formula with the numbers of this run."""
         return f"lr = {self.peak:g} · min(1, step / {max(1, self.warmup_steps)})"
 
 
@@ -53,7 +56,6 @@ class LinearDecay(ScheduleSettings, frozen=True, tag="linear"):
         return self.floor + (self.peak - self.floor) * max(0.0, min(1.0, left))
 
     def formula(self) -> str:
-        """Return the formula with the numbers of this run."""
         return (
             f"lr rises linearly to {self.peak:g} over {self.warmup_steps} steps, then falls "
             f"linearly to {self.floor:g} at step {self.total_steps}"
@@ -76,7 +78,6 @@ class Cosine(ScheduleSettings, frozen=True, tag="cosine"):
         return self.floor + (self.peak - self.floor) * height
 
     def formula(self) -> str:
-        """Return the formula with the numbers of this run."""
         return (
             f"lr rises linearly to {self.peak:g} over {self.warmup_steps} steps, then follows "
             f"half a cosine to {self.floor:g} at step {self.total_steps}"
@@ -94,7 +95,6 @@ class InverseSqrt(ScheduleSettings, frozen=True, tag="inverse_sqrt"):
         return self.peak * min(warmup_share(step, self.warmup_steps), fall)
 
     def formula(self) -> str:
-        """Return the formula with the numbers of this run."""
         warmup = self.warmup_steps
         return f"lr = {self.peak:g} · min(step / {warmup}, sqrt({max(1, warmup)} / step))"
 
@@ -114,7 +114,6 @@ class Transformer(ScheduleSettings, frozen=True, tag="transformer"):
         return float(self.scale * self.d_model**-0.5 * min(step**-0.5, rise))
 
     def formula(self) -> str:
-        """Return the formula with the numbers of this run."""
         return (
             f"lr = {self.scale:g} · {self.d_model}^-0.5 · "
             f"min(step^-0.5, step · {self.warmup_steps}^-1.5)"

@@ -34,43 +34,17 @@ class TransformerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     initialisation: Literal["xavier", "depth_scaled"] = "xavier"
 
 
+def _sizes(width: int, heads: int, inner: int, encoder: int, decoder: int) -> dict[str, Any]:
+    layers = {"encoder_layers": encoder, "decoder_layers": decoder}
+    return {"width": width, "heads": heads, "inner": inner, **layers}
+
+
 PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": {
-        "width": 128,
-        "heads": 4,
-        "inner": 512,
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-    },
-    "small": {
-        "width": 256,
-        "heads": 4,
-        "inner": 1024,
-        "encoder_layers": 3,
-        "decoder_layers": 3,
-    },
-    "base": {
-        "width": 512,
-        "heads": 8,
-        "inner": 2048,
-        "encoder_layers": 6,
-        "decoder_layers": 6,
-    },
-    "deep": {
-        "width": 512,
-        "heads": 8,
-        "inner": 2048,
-        "encoder_layers": 12,
-        "decoder_layers": 2,
-    },
-    "big": {
-        "width": 1024,
-        "heads": 16,
-        "inner": 4096,
-        "encoder_layers": 6,
-        "decoder_layers": 6,
-        "dropout": 0.3,
-    },
+    "tiny": _sizes(128, 4, 512, encoder=2, decoder=2),
+    "small": _sizes(256, 4, 1024, encoder=3, decoder=3),
+    "base": _sizes(512, 8, 2048, encoder=6, decoder=6),
+    "deep": _sizes(512, 8, 2048, encoder=12, decoder=2),
+    "big": _sizes(1024, 16, 4096, encoder=6, decoder=6) | {"dropout": 0.3},
 }
 
 

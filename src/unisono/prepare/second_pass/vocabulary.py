@@ -46,26 +46,18 @@ _ADDED = (
 )
 
 
-@dataclass(frozen=True)
-class TextSample:
-    """The lines to learn from, in one file for each model."""
-
-    paths: tuple[Path, ...]
-    lines: int
-
-
 class SampleWriter:
-    """Write the sample, chunk by chunk; both sides into one file if they share their pieces."""
+    """Write the sample to `paths`; both sides to one file if they share their pieces."""
 
     def __init__(self, settings: CorpusSettings, pairs: int, directory: Path) -> None:
         self._every = max(1, -(-2 * pairs // settings.learning_lines))
         sides = ["both"] if settings.joint else ["source", "target"]
-        self._paths = tuple(directory / f"sample.{side}" for side in sides)
-        self._seen = self._lines = 0
+        self.paths = tuple(directory / f"sample.{side}" for side in sides)
+        self.lines = self._seen = 0
 
     def write(self, chunks: Iterable[CleanChunk]) -> Iterator[int]:
         """Write the sample; yield how many pairs have been seen."""
-        files = [path.open("wb") for path in self._paths]
+        files = [path.open("wb") for path in self.paths]
         try:
             for chunk in chunks:
                 self._write(chunk, files)
@@ -73,10 +65,6 @@ class SampleWriter:
         finally:
             for file in files:
                 file.close()
-
-    def sample(self) -> TextSample:
-        """Return the files and how many lines they hold."""
-        return TextSample(self._paths, self._lines)
 
     def _write(self, chunk: CleanChunk, files: Sequence[BinaryIO]) -> None:
         kept = np.flatnonzero(chunk.keep)
@@ -87,7 +75,7 @@ class SampleWriter:
         if not chosen.any():
             return
         source, target = (list(compress(side, chosen)) for side in chunk.read())
-        self._lines += 2 * len(source)
+        self.lines += 2 * len(source)
         if len(files) == 1:
             pairs = zip(source, target, strict=True)
             files[0].write("".join(f"{s}\n{t}\n" for s, t in pairs).encode("utf-8"))
@@ -96,11 +84,11 @@ class SampleWriter:
             file.write("".join(f"{line}\n" for line in side).encode("utf-8"))
 
 
+@dataclass(frozen=True)
 class VocabularyLearner:
     """Learn a model of pieces from a file of the sample and the tags it must contain."""
 
-    def __init__(self, settings: CorpusSettings) -> None:
-        self._settings = settings
+    settings: CorpusSettings
 
     def __call__(self, file_and_tags: tuple[Path, tuple[str, ...]]) -> bytes:
         """Return the model as the bytes of its file."""
@@ -108,10 +96,10 @@ class VocabularyLearner:
         with path.open("rb") as file:
             pieces = learn_pieces(
                 (line[:-1].decode("utf-8") for line in file),
-                size=self._settings.vocabulary,
-                character_coverage=self._settings.character_coverage,
-                pieces=self._settings.pieces,
-                byte_fallback=self._settings.byte_fallback,
+                size=self.settings.vocabulary,
+                character_coverage=self.settings.character_coverage,
+                pieces=self.settings.pieces,
+                byte_fallback=self.settings.byte_fallback,
                 tags=tags,
             )
         return pieces.model
@@ -154,10 +142,10 @@ def learn_vocabulary(
     writer = SampleWriter(settings, pairs, directory)
     for seen in writer.write(chunk for text in texts for chunk in text.chunks):
         yield PrepareProgress("reading a sample", seen, pairs)
-    sample, models = writer.sample(), []
+    models = []
     # In a process of its own, so that its memory is freed when it ends.
     with worker_pool(VocabularyLearner(settings), min(job.workers, 1)) as worker:
-        for path, tags in zip(sample.paths, (job.tags, ()), strict=False):
+        for path, tags in zip(writer.paths, (job.tags, ()), strict=False):
             yield PrepareProgress("learning pieces", 0, 0)
             future = worker.begin((path, tags))
             while wait([future], _SECONDS_PER_PROGRESS).not_done:
@@ -165,7 +153,7 @@ def learn_vocabulary(
             models.append(SentencePieces(worker.finish(future), tags=tags))
             path.unlink()
     yield PrepareProgress("learning pieces", 1, 1)
-    learning = Learning(algorithm=settings.pieces, lines=sample.lines)
+    learning = Learning(algorithm=settings.pieces, lines=writer.lines)
     return Tokenizers(models[0], models[-1]), learning
 
 
