@@ -71,9 +71,9 @@ def openseq2seq(log: Path, to: Path, number: int, **facts: Any) -> None:
     from unisono.importers.imported_run import check_free, write_run
     from unisono.importers.openseq2seq.build import read_openseq2seq
 
-    told = _told(facts)
+    given = _user_facts(facts)
     check_free(to)
-    run = read_openseq2seq(log, told, number)
+    run = read_openseq2seq(log, given, number)
     write_run(run, to)
     _say(to, run.about.notes)
 
@@ -90,9 +90,9 @@ def tensorboard(directory: Path, to: Path, **facts: Any) -> None:
     from unisono.importers.imported_run import check_free, write_run
     from unisono.importers.tensorboard.build import read_tensorboard
 
-    told = _told(facts)
+    given = _user_facts(facts)
     check_free(to)
-    run = read_tensorboard(directory, told)
+    run = read_tensorboard(directory, given)
     write_run(run, to)
     _say(to, run.about.notes)
 
@@ -125,7 +125,7 @@ def config(source: Path, to: Path, processes: int) -> None:
     print(to)
 
 
-def _told(facts: dict[str, Any]) -> Any:
+def _user_facts(facts: dict[str, Any]) -> Any:
     from unisono.importers.imported_run import UserFacts
 
     if facts["measured"] and not facts["link"]:

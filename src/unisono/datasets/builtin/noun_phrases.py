@@ -15,7 +15,7 @@ Combination = tuple[str, str]
 
 
 class NounPhrase(NamedTuple):
-    """A noun phrase or pronoun; German forms run in the order of `Case`.
+    """A noun phrase or pronoun; German forms run in the order of `GrammaticalCase`.
 
     `combinations` are the adjective and noun it joins, `noun` is empty for a pronoun.
     """

@@ -88,7 +88,7 @@ FORCED_BLEU = (
 _SURROGATE = re.compile(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]")
 
 
-def read_openseq2seq(path: Path, told: UserFacts, wanted: int = 0) -> ImportedRun:
+def read_openseq2seq(path: Path, facts: UserFacts, wanted: int = 0) -> ImportedRun:
     """Read run number `wanted` of the log at `path`; 0 is the last one."""
     reader = LogReader(wanted)
     reader.read(log_lines(path))
@@ -112,10 +112,10 @@ def read_openseq2seq(path: Path, told: UserFacts, wanted: int = 0) -> ImportedRu
     )
     config = dict(_possible(settings_of(parameters).table))
     return ImportedRun(
-        about=told.applied(about),
+        about=facts.applied(about),
         steps=steps,
         validations=_validations(logged, parameters),
-        ranks=_ranks(logged, told.applied(about).processes),
+        ranks=_ranks(logged, facts.applied(about).processes),
         began=logged.clock,
         config={**config, "openseq2seq": _plain(parameters.train)},
         environment={"devices": sorted(map(_clean, logged.devices))} if logged.devices else {},

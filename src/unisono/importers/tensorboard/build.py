@@ -52,7 +52,7 @@ class FoundSeries:
         return self.of(names).at()
 
 
-def read_tensorboard(directory: Path, told: UserFacts) -> ImportedRun:
+def read_tensorboard(directory: Path, facts: UserFacts) -> ImportedRun:
     """Read the run in the event files below `directory`, or in that one file."""
     found = _found(directory)
     steps, validations = _steps(found), _validations(found)
@@ -72,7 +72,7 @@ def read_tensorboard(directory: Path, told: UserFacts) -> ImportedRun:
         notes=tuple(_notes(found)),
     )
     return ImportedRun(
-        about=told.applied(about), steps=steps, validations=validations, began=min(times)
+        about=facts.applied(about), steps=steps, validations=validations, began=min(times)
     )
 
 
@@ -152,12 +152,12 @@ def _known(series: dict[str, Series], damage: Damage) -> FoundSeries | None:
 def _steps(found: FoundSeries) -> tuple[ImportedStep, ...]:
     tags, losses = found.tags, found.of(found.tags.loss)
     rates, norms = found.by_step(tags.learning_rate), found.by_step(tags.gradient_norm)
-    told, speeds = found.by_step(tags.seconds), found.by_step(tags.tokens_per_second)
+    recorded, speeds = found.by_step(tags.seconds), found.by_step(tags.tokens_per_second)
     epochs = found.by_step(tags.epoch)
     between = _between(losses)
     steps = []
     for place, step in enumerate(losses.steps):
-        seconds = told.get(step, between[place] if not told else math.nan)
+        seconds = recorded.get(step, between[place] if not recorded else math.nan)
         tokens = speeds.get(step, math.nan) * seconds
         steps.append(
             ImportedStep(
