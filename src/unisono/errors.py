@@ -15,7 +15,7 @@ do next. The command line prints the answers without a traceback. Anything that 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from unisono.exit_codes import BROKEN, DATA, FAILED, RESTARTABLE, SETTINGS
+from unisono.exit_codes import BAD_DATA, BAD_SETTINGS, FAILED, RESTARTABLE, RUN_BROKEN
 
 
 class UnisonoError(Exception):
@@ -40,19 +40,19 @@ class UnisonoError(Exception):
 class ConfigError(UnisonoError):
     """The settings are wrong; nothing has been started."""
 
-    exit_code = SETTINGS
+    exit_code = BAD_SETTINGS
 
 
 class DataError(UnisonoError):
     """A file does not contain what it should."""
 
-    exit_code = DATA
+    exit_code = BAD_DATA
 
 
 class RunError(UnisonoError):
     """Training cannot go on."""
 
-    exit_code = BROKEN
+    exit_code = RUN_BROKEN
 
 
 class PeerFailedError(RunError):

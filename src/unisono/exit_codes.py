@@ -12,15 +12,15 @@
 
 DONE = 0
 FAILED = 1
-SETTINGS = 2
-DATA = 3
-BROKEN = 4
+BAD_SETTINGS = 2
+BAD_DATA = 3
+RUN_BROKEN = 4
 PREEMPTED = 75
 RESTARTABLE = 76
 INTERRUPTED = 130
 TERMINATED = 143
 
 # A restart would end in the same way, or nobody wants one.
-NO_RESTART = frozenset({DONE, SETTINGS, DATA, PREEMPTED})
+NO_RESTART = frozenset({DONE, BAD_SETTINGS, BAD_DATA, PREEMPTED})
 # A process with one of these codes knows the cause; the others only saw that it left.
-ROOT_CAUSES = frozenset({SETTINGS, DATA})
+ROOT_CAUSES = frozenset({BAD_SETTINGS, BAD_DATA})

@@ -12,7 +12,7 @@ from unisono.errors import ConfigError, DataError
 from unisono.prepare import prepare_corpus
 from unisono.text.normalise import encode_source
 from unisono.text.sentence_pieces import learn_pieces
-from unisono.train.run_lock import check_made_as_told
+from unisono.train.run_lock import check_corpus_matches
 
 
 def with_back_translation(directory, tag="<BT>", **more):
@@ -199,10 +199,10 @@ def test_a_run_refuses_a_corpus_with_other_tags(tmp_path):
             corpus=corpus_settings(tmp_path / "corpus"),
         )
         if fits:
-            check_made_as_told(told, corpus)
+            check_corpus_matches(told, corpus)
             continue
         with pytest.raises(ConfigError, match="<BT>"):
-            check_made_as_told(told, corpus)
+            check_corpus_matches(told, corpus)
 
 
 def test_models_made_elsewhere_must_have_the_tag(tmp_path):

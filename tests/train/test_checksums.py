@@ -7,7 +7,7 @@ from torch import nn
 
 from unisono.comm.settings import Sync
 from unisono.errors import RunError
-from unisono.train.checksums import begin_alike, checksums, compare_weights, difference
+from unisono.train.checksums import broadcast_weights, checksums, compare_weights, difference
 
 
 def model():
@@ -56,7 +56,7 @@ def begin_on(comm):
     weights = model()
     if comm.world.rank == 1:
         flip_a_bit(weights[1].weight, place=3)
-    begin_alike(comm, weights)
+    broadcast_weights(comm, weights)
     return [weight.tolist() for weight in weights.parameters()]
 
 

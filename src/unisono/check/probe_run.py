@@ -40,14 +40,14 @@ from unisono.models.transformer import TransformerModel
 from unisono.train.build import build_session
 from unisono.train.loop import Session
 from unisono.train.precision import set_tf32
-from unisono.train.preconditions import check_possible, same_everywhere, updates_of
+from unisono.train.preconditions import check_consistency, check_preconditions, updates_of
 from unisono.train.process_setup import (
     Signals,
     all_fit,
     explain_oom,
     keep_freed_memory,
 )
-from unisono.train.run_lock import check_made_as_told
+from unisono.train.run_lock import check_corpus_matches
 from unisono.train.supervision import process_group
 
 SECONDS = 35.0
@@ -74,9 +74,9 @@ def run_probe(
         corpus = all_or_none(
             comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
         )
-        same_everywhere(comm, settings, corpus)
-        check_possible(comm, settings, corpus)
-        all_or_none(comm, lambda: check_made_as_told(settings, corpus))
+        check_consistency(comm, settings, corpus)
+        check_preconditions(comm, settings, corpus)
+        all_or_none(comm, lambda: check_corpus_matches(settings, corpus))
         set_tf32(settings.train.tf32, comm.world.device)
         return probe(comm, settings, corpus, seconds, tell, began=began), comm.world
 

@@ -9,7 +9,7 @@ import click
 
 from unisono import __version__
 from unisono.errors import PeerFailedError, UnisonoError
-from unisono.exit_codes import DONE, INTERRUPTED, SETTINGS
+from unisono.exit_codes import BAD_SETTINGS, DONE, INTERRUPTED
 
 VERBS = {
     "demo": "train, score, translate and explain a model on the built-in corpus",
@@ -29,7 +29,7 @@ VERBS = {
     "translate": "translate standard input to standard output",
     "score": "compute BLEU of a translation",
 }
-FILES = {"import": "import_runs"}  # `import` is a keyword of Python
+MODULES = {"import": "import_runs"}  # `import` is a keyword of Python
 # Launchers end all processes when one ends: the one that can say why has to come first.
 PEER_FAILED_SECONDS = 0.5
 
@@ -45,7 +45,7 @@ class Verbs(click.Group):
         """Import and return the command."""
         if cmd_name not in VERBS:
             return None
-        name = FILES.get(cmd_name, cmd_name)
+        name = MODULES.get(cmd_name, cmd_name)
         command = getattr(importlib.import_module(f"unisono.cli.{name}"), name)
         return command if isinstance(command, click.Command) else None
 
@@ -84,7 +84,7 @@ def _run() -> int:
         return stop.exit_code
     except click.ClickException as error:
         error.show()
-        return SETTINGS
+        return BAD_SETTINGS
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else DONE
     except BrokenPipeError:  # `unisono … | head`: the reader has left

@@ -1,4 +1,4 @@
-"""An exponential moving average of the weights: what is validated and shipped if it is on."""
+"""An exponential moving average of the weights, which a run can validate and ship."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ SUFFIX = "/average"
 
 
 class Averages:
-    """The averages of a model's weights, always in fp32; with a decay of 0 there are none.
+    """The averages of a model's weights, always in fp32; a decay of 0 means none.
 
-    Early on the average has a shorter memory than `decay` gives it, min(decay, (1 + step) /
-    (10 + step)): otherwise it would long be made of the weights the run began with.
+    Early on the decay is lower, min(decay, (1 + step) / (10 + step)): otherwise the average
+    would long consist of the weights the run began with.
     """
 
     def __init__(
@@ -31,14 +31,14 @@ class Averages:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the weights after update `step`."""
+        """Add the weights after update `step` to the averages."""
         if self._averages:
             decay = min(self._decay, (1 + step) / (10 + step))
             torch._foreach_lerp_(self._averages, self._weights, 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Let the model have the averages for its weights within the block."""
+        """Use the averages as the model's weights within the block."""
         self._swap()
         try:
             yield
@@ -46,7 +46,7 @@ class Averages:
             self._swap()
 
     def live(self) -> list[Tensor]:
-        """Return the averages themselves."""
+        """Return the averages themselves, not copies."""
         return self._averages
 
     def tensors(self) -> dict[str, Tensor]:
@@ -55,7 +55,7 @@ class Averages:
         return {name: average.cpu().contiguous() for name, average in pairs}
 
     def restore(self, tensors: Mapping[str, Tensor], *, where: str) -> None:
-        """Put the averages back from among `tensors`."""
+        """Restore the averages from those in `tensors`."""
         for name, average in zip(self._names, self._averages, strict=True):
             if name not in tensors or tensors[name].shape != average.shape:
                 raise DataError(
@@ -66,7 +66,7 @@ class Averages:
             average.copy_(tensors[name])
 
     def _swap(self) -> None:
-        # Only the two pointers change places: nothing is copied, and no bit can be lost.
+        # Swaps two pointers: nothing is copied, so no bit can change.
         for number, weight in enumerate(self._weights):
             weight.data, self._averages[number] = self._averages[number], weight.data
 

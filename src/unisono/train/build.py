@@ -1,7 +1,4 @@
-"""What an epoch is mixed of, as the run tells it at its start.
-
-The parts of a run, built as its settings say.
-"""
+"""Builds the parts of a run from its settings."""
 
 from functools import partial
 from pathlib import Path
@@ -26,7 +23,7 @@ from unisono.records.events import MixedSource
 from unisono.records.layout import RunDirectory
 from unisono.train.averages import Averages
 from unisono.train.checkpoints.checkpoint_sync import CheckpointSync
-from unisono.train.checksums import begin_alike
+from unisono.train.checksums import broadcast_weights
 from unisono.train.compiling import Compiling
 from unisono.train.evaluation import EvaluationSplit, Evaluator, spread_evenly
 from unisono.train.loop import Session
@@ -37,7 +34,7 @@ from unisono.translate.settings import Decoding
 
 
 def mixture(manifest: CorpusManifest, stream: Stream) -> list[MixedSource]:
-    """Return the sources of the training set and their part in an epoch; one alone is none."""
+    """Return the sources of the training set and their shares of an epoch, if several."""
     blocks, sources = manifest.splits["train"].blocks, stream.sources()
     names = [entry.source.name for entry in manifest.inputs if entry.split == "train"]
     names = names if len(names) == len(blocks) else [block.name for block in blocks]
@@ -52,16 +49,16 @@ def mixture(manifest: CorpusManifest, stream: Stream) -> list[MixedSource]:
     return mixed if len(mixed) > 1 else []
 
 
-CLEAN_PAIRS = 500  # of the training set, looked at with every validation
+CLEAN_PAIRS = 500  # training pairs that every validation scores without dropout
 
 
 def build_session(
     settings: Settings, corpus: Corpus, comm: Comm, signals: Signals, strategy: Strategy
 ) -> tuple[Session, TransformerModel]:
-    """Return everything the loop uses, and the model; nothing is read or written yet."""
+    """Return everything the loop uses, and the model; no file is read or written yet."""
     fresh = partial(_fresh_model, settings, corpus)
     model = all_fit(comm, settings, lambda: fresh().to(device_of(comm)))
-    begin_alike(comm, model)
+    broadcast_weights(comm, model)
     compiling_of(settings).prepare(model)
     optimizer = build_optimizer(settings.optimizer, model)
     directory = RunDirectory(Path(settings.run))
@@ -69,7 +66,9 @@ def build_session(
     keep = settings.checkpoint.keep
     replica = strategy.attach(model, comm)
     where, memory = directory.checkpoints, replica.memory
-    keeper = CheckpointSync(where, keep, comm, model, optimizer, averages, fresh, memory)
+    checkpoint_sync = CheckpointSync(
+        where, keep, comm, model, optimizer, averages, fresh, memory
+    )
     parts = Parts(
         replica=replica,
         comm=comm,
@@ -83,12 +82,12 @@ def build_session(
         precision=precision_of(settings, comm),
     )
     stream = stream_of(settings, corpus, comm)
-    examiner = _examiner(settings, corpus, comm, model, stream.split)
-    return Session(settings, parts, stream, examiner, keeper, signals), model
+    evaluator = _evaluator(settings, corpus, comm, model, stream.split)
+    return Session(settings, parts, stream, evaluator, checkpoint_sync, signals), model
 
 
 def stream_of(settings: Settings, corpus: Corpus, comm: Comm) -> Stream:
-    """Return where this process's updates come from."""
+    """Return the stream of this process's updates."""
     return Stream(
         corpus.split("train"),
         settings.batching,
@@ -96,17 +95,17 @@ def stream_of(settings: Settings, corpus: Corpus, comm: Comm) -> Stream:
         comm.world.rank,
         comm.world.size,
         settings.batching.temperature,
-        respelling_of(settings, corpus),
+        bpe_dropout_of(settings, corpus),
     )
 
 
 def strategy_for(settings: Settings, comm: Comm) -> Strategy:
-    """Return how the processes of `comm` come to agree."""
+    """Return the strategy by which the processes of `comm` synchronize."""
     if comm.world.size == 1 and settings.train.compile:
-        # Compiled layers are for one thread: torch keeps one record of what it has compiled.
+        # Compiled layers work in one thread only: torch keeps one record of what it compiled.
         return AllReduce()
     if comm.world.size == 1 and is_local(settings.sync.strategy):
-        return Ddp()  # the others are lost: there is nobody to go apart from
+        return Ddp()  # the others are lost: there is nobody to synchronize with
     adaptive = not isinstance(settings.optimizer, Sgd)
     return strategy_of(settings.sync, settings.train.max_steps, adaptive=adaptive)
 
@@ -117,15 +116,15 @@ def _fresh_model(settings: Settings, corpus: Corpus) -> TransformerModel:
     return build_model(settings.model, *sizes)
 
 
-def respelling_of(settings: Settings, corpus: Corpus) -> BpeDropout | None:
-    """Return how sentences are spelled anew in every epoch, if they are."""
+def bpe_dropout_of(settings: Settings, corpus: Corpus) -> BpeDropout | None:
+    """Return the BPE-dropout of the run, or None."""
     longest = settings.corpus.max_pieces
     return bpe_dropout_for(
         corpus.tokenizers(), settings.batching, seed=settings.seed, max_pieces=longest
     )
 
 
-def _examiner(
+def _evaluator(
     settings: Settings, corpus: Corpus, comm: Comm, model: TransformerModel, train: Split
 ) -> Evaluator:
     validation, tokenizer = settings.validation, corpus.tokenizers().target
@@ -133,7 +132,7 @@ def _examiner(
     greedy = Decoding(beam=validation.beam, length_penalty=settings.decoding.length_penalty)
     sample, test = spread_evenly(len(train), CLEAN_PAIRS), None
     if corpus.has("test"):
-        # A beam multiplies the rows of a batch: keep the memory of a search as it was.
+        # A beam multiplies the rows of a batch: smaller batches keep the memory the same.
         per_batch = max(1, tokens // settings.decoding.beam)
         test = EvaluationSplit(corpus.split("test"), tokenizer, per_batch, settings.decoding)
     return Evaluator(
@@ -150,15 +149,15 @@ def _examiner(
 
 
 def device_of(comm: Comm) -> torch.device:
-    """Return where this process computes."""
+    """Return the device of this process."""
     return torch.device(comm.world.device)
 
 
 def compiling_of(settings: Settings) -> Compiling:
-    """Return whether layers are compiled."""
+    """Return whether to compile the layers."""
     return Compiling(settings.train.compile)
 
 
 def precision_of(settings: Settings, comm: Comm) -> Precision:
-    """Return in which numbers this process computes."""
+    """Return the precision in which this process computes."""
     return Precision(settings.train.precision, comm.world.device)

@@ -1,7 +1,7 @@
-"""Are the weights the same on all processes? They must be, bit for bit.
+"""Verifies that all processes have the same weights, bit for bit.
 
-A process whose memory or arithmetic fails goes on with weights of its own, and nothing else
-would show it: gradients are summed, the loss looks well, and one of them is saved.
+A process whose memory or arithmetic is faulty goes on with weights of its own, and nothing
+else would show it: gradients are summed, the loss looks good, and one process saves.
 """
 
 import time
@@ -22,9 +22,9 @@ SHOWN = 3
 
 
 def compare_weights(comm: Comm, model: nn.Module, sync: Sync, step: int) -> Iterator[Warned]:
-    """Compare the weights of all processes, if it is time to; a difference is an error.
+    """Compare the weights of all processes, if it is due.
 
-    It is only a warning if the settings say so.
+    A difference is an error, or only a warning if the settings say so.
     """
     due = sync.check_weights != "off" and step % sync.check_weights_every_steps == 0
     if not due or comm.world.size == 1:
@@ -45,11 +45,11 @@ def compare_weights(comm: Comm, model: nn.Module, sync: Sync, step: int) -> Iter
     )
 
 
-def begin_alike(comm: Comm, model: nn.Module) -> None:
-    """Give all processes the leading one's weights, where theirs are different.
+def broadcast_weights(comm: Comm, model: nn.Module) -> None:
+    """Give all processes the leading one's weights wherever theirs are different.
 
-    They draw the same numbers, but another kind of processor may round them otherwise. Only
-    what differs is sent: over a slow network all weights would take as long as an update.
+    They draw the same numbers, but another kind of processor may round them differently.
+    Sending all weights over a slow network would take as long as an update.
     """
     if comm.world.size == 1:
         return
@@ -80,7 +80,7 @@ def checksums(weights: Sequence[Tensor]) -> "np.ndarray[tuple[int], np.dtype[np.
 def difference(
     names: Sequence[str], rows: "Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]"
 ) -> str:
-    """Return in words which ranks differ from most of the others, and in what; or ""."""
+    """Return which ranks differ from the majority, and in which weights; or ""."""
     wrong: dict[int, list[str]] = {}
     for column, name in enumerate(names):
         values = [int(row[column]) for row in rows]
@@ -92,7 +92,7 @@ def difference(
 
 
 def _usual(values: Sequence[int]) -> int:
-    # With two processes there is no majority; then rank 0 counts, whose weights are saved.
+    # Two processes have no majority; then rank 0 counts, because it saves its weights.
     [(value, times)] = Counter(values).most_common(1)
     return value if times > len(values) / 2 else values[0]
 

@@ -1,8 +1,8 @@
-"""torch.compile, for the layers of a model while it trains.
+"""torch.compile for the layers of a model in training.
 
-Layer by layer, because all layers of a kind are one program, which is compiled once. The
-lengths of sentences are left open: a program for each would take hours. Scoring and
-translating are not compiled.
+torch compiles layer by layer, because all layers of a kind share one program. The program
+accepts any sentence length: one for each would take hours. Scoring and translating are not
+compiled.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -16,17 +16,17 @@ from unisono.models.transformer import TransformerModel
 
 @dataclass(frozen=True)
 class Compiling:
-    """Whether the layers are compiled."""
+    """Whether to compile the layers."""
 
     wanted: bool = False
 
     def prepare(self, model: TransformerModel) -> None:
-        """Let torch compile the layers of `model` when they are first used."""
+        """Let torch compile each layer of `model` at its first use."""
         for layer in (*model.encoder, *model.decoder) if self.wanted else ():
             layer.compile(dynamic=True)
 
     def paused(self) -> AbstractContextManager[object]:
-        """Return the block in which nothing is compiled, nor runs compiled."""
+        """Return a block in which torch neither compiles nor runs compiled code."""
         return torch.compiler.set_stance("force_eager") if self.wanted else nullcontext()
 
 
@@ -36,7 +36,7 @@ def check_compiler(compiling: Compiling, device: str) -> None:
         return
     numbers = torch.ones(8, device=device)
     try:
-        torch.compile(_something)(numbers)
+        torch.compile(_probe)(numbers)
     except (RuntimeError, OSError) as error:
         raise ConfigError(
             f"torch {torch.__version__} cannot compile for {device}: "
@@ -46,5 +46,5 @@ def check_compiler(compiling: Compiling, device: str) -> None:
         ) from error
 
 
-def _something(numbers: torch.Tensor) -> torch.Tensor:
+def _probe(numbers: torch.Tensor) -> torch.Tensor:
     return numbers.sin() + 1

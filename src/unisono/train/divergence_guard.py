@@ -1,14 +1,14 @@
-"""Noticing that a run diverges. Pure: the same losses give the same answer on every process.
+"""Detects divergence. Pure: the same losses give the same answer on every process.
 
-The loss is smoothed by the median of its last `SMOOTH` values, which no single bad batch
-moves. It has risen too far when it is above its recent minimum by six deviations of the
-noise, by a fifth, and by half a nat, whichever is the most. The noise is measured on
-differences of neighbouring losses before those, so that neither the fall of the loss at
-the start nor the rise itself counts as noise. The minimum is let up slowly: a loss that
-climbs a little over thousands of updates is a matter of the data.
+The median of the last `SMOOTHED_LOSSES` values smooths the loss, so that a single bad batch
+does not move it. The run has diverged when the smoothed loss is above its recent minimum by
+the largest of six deviations of the noise, a fifth, and half a nat. The differences of
+earlier neighbouring losses measure the noise, so that neither the fall of the loss at the
+start nor the rise itself counts as noise. The minimum rises slowly: a loss that climbs a
+little over thousands of updates comes from the data.
 
-A run may also explode in its very first updates. So the first loss, that of a model which has
-learnt nothing, counts as a minimum, and twice of it is too much whatever the noise.
+A run may also explode in its very first updates. The first loss, that of the untrained model,
+therefore counts as a minimum, and twice that loss is too much whatever the noise.
 """
 
 import math
@@ -17,26 +17,26 @@ from statistics import median
 
 import msgspec
 
-SMOOTH = 16
-WINDOW = 128
-EARLIEST = 2 * SMOOTH  # losses seen before anything is called a rise
+SMOOTHED_LOSSES = 16
+LOSS_WINDOW = 128
+EARLIEST = 2 * SMOOTHED_LOSSES  # losses needed before anything counts as a rise
 DEVIATIONS, SHARE, NATS = 6.0, 0.2, 0.5
-LEAK = 2000  # updates over which the minimum is forgotten
+LEAK = 2000  # updates over which the minimum fades
 CEILING = 2.0  # times the loss of the untrained model
 SKIPS = 10
-MARGIN = SMOOTH  # updates after which a rise that began before a save would have shown
+MARGIN = SMOOTHED_LOSSES  # a rise that began before a save shows within so many updates
 
-NONE = (0, 0)
+NO_CHECKPOINT = (0, 0)
 ROLL_BACKS = 3
 RATE_FACTOR = 0.5
 
 
 class Guard(msgspec.Struct, frozen=True):
-    """What has been seen of a run, and which of its checkpoints is known to be good.
+    """The recent losses of a run, and which of its checkpoints is known to be good.
 
-    `safe` are the step of a checkpoint after which the run stayed calm for `MARGIN` updates,
-    and that of the best one as of then; 0 is the start of the run. `next_safe` are those of a
-    newer checkpoint that has yet to show it. None of them may be removed.
+    `safe` holds the step of a checkpoint after which the run stayed calm for `MARGIN` updates,
+    and the step of the best checkpoint at that time; 0 is the start of the run. `next_safe`
+    holds those of a newer checkpoint that is not proven yet. None of them may be removed.
     """
 
     losses: tuple[float, ...] = ()
@@ -49,13 +49,13 @@ class Guard(msgspec.Struct, frozen=True):
 
 
 def observe(guard: Guard, step: int, loss: float, *, skipped: bool) -> tuple[Guard, str]:
-    """Return the guard after update `step`, and why the run must be called diverged, or ""."""
+    """Return the guard after update `step`, and why the run has diverged, or ""."""
     if skipped or not math.isfinite(loss):
         guard = msgspec.structs.replace(guard, skips=guard.skips + 1, calm=0)
         return guard, _many_skips(guard)
-    losses = (*guard.losses, loss)[-WINDOW:]
-    smoothed = median(losses[-SMOOTH:])
-    known = len(guard.losses) >= SMOOTH
+    losses = (*guard.losses, loss)[-LOSS_WINDOW:]
+    smoothed = median(losses[-SMOOTHED_LOSSES:])
+    known = len(guard.losses) >= SMOOTHED_LOSSES
     low = min(smoothed, guard.low + (smoothed - guard.low) / LEAK) if known else losses[0]
     rise = _allowed_rise(losses, low)
     guard = msgspec.structs.replace(
@@ -74,14 +74,16 @@ def observe(guard: Guard, step: int, loss: float, *, skipped: bool) -> tuple[Gua
 
 def after_save(guard: Guard, step: int, best_step: int) -> Guard:
     """Return the guard after the checkpoint of `step` was saved."""
-    if guard.next_safe != NONE:
+    if guard.next_safe != NO_CHECKPOINT:
         return guard
     return msgspec.structs.replace(guard, next_safe=(step, best_step))
 
 
 def after_roll_back(guard: Guard, step: int, best_step: int) -> Guard:
     """Return the guard of a run that went back to the checkpoint of `step`."""
-    return msgspec.structs.replace(guard, safe=(step, best_step), next_safe=NONE, skips=0)
+    return msgspec.structs.replace(
+        guard, safe=(step, best_step), next_safe=NO_CHECKPOINT, skips=0
+    )
 
 
 def _many_skips(guard: Guard) -> str:
@@ -91,7 +93,7 @@ def _many_skips(guard: Guard) -> str:
 
 
 def _allowed_rise(losses: tuple[float, ...], low: float) -> float:
-    changes = [abs(after - before) for before, after in pairwise(losses[:-SMOOTH])]
+    changes = [abs(after - before) for before, after in pairwise(losses[:-SMOOTHED_LOSSES])]
     # 1.4826 median deviations are a standard deviation, and differences have sqrt(2) of it.
     noise = 1.4826 / math.sqrt(2) * median(changes) if changes else 0.0
     return max(DEVIATIONS * noise, SHARE * abs(low), NATS)
@@ -99,6 +101,6 @@ def _allowed_rise(losses: tuple[float, ...], low: float) -> float:
 
 def _with_proven(guard: Guard, step: int) -> Guard:
     since = step - guard.next_safe[0]
-    if guard.next_safe == NONE or min(since, guard.calm) < MARGIN:
+    if guard.next_safe == NO_CHECKPOINT or min(since, guard.calm) < MARGIN:
         return guard
-    return msgspec.structs.replace(guard, safe=guard.next_safe, next_safe=NONE)
+    return msgspec.structs.replace(guard, safe=guard.next_safe, next_safe=NO_CHECKPOINT)

@@ -33,7 +33,7 @@ from unisono.train.build import build_session, device_of, mixture, strategy_for
 from unisono.train.checkpoints.checkpoint_sync import RestoredCheckpoint
 from unisono.train.loop import Session, train
 from unisono.train.precision import set_tf32
-from unisono.train.preconditions import check_possible, same_everywhere, uneven_shares
+from unisono.train.preconditions import check_consistency, check_preconditions, uneven_shares
 from unisono.train.process_setup import Signals, keep_freed_memory
 from unisono.train.progress import Progress
 from unisono.train.run_lock import RunLock, lock_run
@@ -75,8 +75,8 @@ def run_training(
         corpus = all_or_none(
             comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
         )
-        same_everywhere(comm, settings, corpus)
-        check_possible(comm, settings, corpus)
+        check_consistency(comm, settings, corpus)
+        check_preconditions(comm, settings, corpus)
         set_tf32(settings.train.tf32, comm.world.device)
         keep_freed_memory()
         lock = all_or_none(comm, lambda: _lock(settings, corpus, comm))

@@ -1,4 +1,4 @@
-"""The types numbers have within the model. Weights, gradients and the optimizer stay fp32."""
+"""Number types inside the model. Weights, gradients and the optimizer stay fp32."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -18,31 +18,31 @@ GROW_AFTER = 2000
 
 @dataclass(frozen=True)
 class Precision:
-    """What the forward pass computes in, on a kind of device."""
+    """The number type of the forward pass, on a kind of device."""
 
     kind: Kind = "fp32"
     device: str = "cpu"
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Return the block in which torch picks the types."""
+        """Return a block in which torch chooses the number types."""
         if self.kind == "fp32":
             return nullcontext()
         return torch.autocast(torch.device(self.device).type, dtype=TYPES[self.kind])
 
     @property
     def scales(self) -> bool:
-        """Whether losses must be scaled up, lest small gradients vanish."""
+        """Whether to scale losses up, so that small gradients do not vanish."""
         return self.kind == "fp16"
 
 
 class LossScale(msgspec.Struct, frozen=True):
-    """By how much losses are scaled up before the backward pass; always a power of two."""
+    """The factor on losses before the backward pass; always a power of two."""
 
     value: float = 2.0**16
     updates: int = 0
 
     def after(self, *, skipped: bool) -> "LossScale":
-        """Return the scale after an update: halved by overflow, doubled after many good ones.
+        """Return the next scale: half after an overflow, double after many good updates.
 
         All processes agree on `skipped`, so they agree on the scale.
         """

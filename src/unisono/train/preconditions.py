@@ -1,8 +1,7 @@
-"""What must be the same on all processes of a run.
+"""What `train` and `check` verify before a run begins.
 
-What a run is refused for before any of it begins, by `train` and by `check` alike.
-
-Whether the processes get equal shares of an update.
+All processes need the same versions, settings and corpus, and each must be able to do what
+the settings ask for. Uneven shares of an update are worth a warning.
 """
 
 import tomllib
@@ -23,24 +22,24 @@ from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
 from unisono.cost_model.strategies import warm_up_of
 from unisono.records.layout import RunDirectory
-from unisono.train.build import compiling_of, precision_of, respelling_of, stream_of
+from unisono.train.build import bpe_dropout_of, compiling_of, precision_of, stream_of
 from unisono.train.compiling import check_compiler
 from unisono.train.precision import check_precision
 
 
-def same_everywhere(comm: Comm, settings: Settings, corpus: Corpus) -> None:
-    """Raise an error if processes have other versions, settings or text than the leader."""
+def check_consistency(comm: Comm, settings: Settings, corpus: Corpus) -> None:
+    """Raise an error if a process has other versions, settings or text than the leader."""
     facts = {
         "the version of unisono": version("unisono"),
         "the version of torch": str(torch.__version__),
-        **{f"the setting {name}": value for name, value in _spelt_out(settings)},
+        **{f"the setting {name}": value for name, value in _all_settings(settings)},
         "the corpus": corpus.fingerprint[:16],
     }
     check_same(comm, facts)
 
 
-def _spelt_out(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield every setting with its value, as the run's config.toml has them."""
+def _all_settings(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield every setting with its value, as in the run's config.toml."""
     tables = tomllib.loads(to_toml(settings))
     for name, value in tables.items():
         if isinstance(value, dict):
@@ -49,7 +48,7 @@ def _spelt_out(settings: Settings) -> Iterator[tuple[str, str]]:
             yield name, repr(value)
 
 
-def check_possible(comm: Comm, settings: Settings, corpus: Corpus) -> None:
+def check_preconditions(comm: Comm, settings: Settings, corpus: Corpus) -> None:
     """Raise an error on all processes if one of them cannot do what the settings ask for."""
     continued = bool(settings.run) and RunDirectory(Path(settings.run)).config.is_file()
     all_or_none(
@@ -57,14 +56,14 @@ def check_possible(comm: Comm, settings: Settings, corpus: Corpus) -> None:
     )
     all_or_none(comm, lambda: check_precision(precision_of(settings, comm)))
     all_or_none(comm, lambda: check_compiler(compiling_of(settings), comm.world.device))
-    all_or_none(comm, lambda: respelling_of(settings, corpus))
+    all_or_none(comm, lambda: bpe_dropout_of(settings, corpus))
     # A warm-up must be shorter than the run: how long that is must be known.
     if settings.train.max_epochs and warm_up_of(settings.sync.strategy):
         all_or_none(comm, lambda: _check_epochs(settings, stream_of(settings, corpus, comm)))
 
 
 def updates_of(settings: Settings, stream: Stream) -> int:
-    """Return how many updates the run makes, or 0 if nothing limits them by number."""
+    """Return how many updates the run makes, or 0 if no setting limits their number."""
     limits = settings.train
     epochs = limits.max_epochs * stream.updates_in(1) if limits.max_epochs else 0
     return min((count for count in (limits.max_steps, epochs) if count), default=0)
@@ -74,17 +73,17 @@ def _check_epochs(settings: Settings, stream: Stream) -> None:
     check_warm_up(settings, updates_of(settings, stream), where="[sync] warmup_steps")
 
 
-WORTH_TELLING = 0.8
+EVEN_ENOUGH = 0.8
 
 
 def uneven_shares(budget: Budget, processes: int) -> str:
-    """Return what to tell if processes would often wait for others, or "".
+    """Return a warning if processes would often wait for others, or "".
 
     An update is as slow as the process with the most micro-batches.
     """
     number = budget.micro_batches_per_update
     most = -(-number // processes)
-    if number >= WORTH_TELLING * most * processes:
+    if number >= EVEN_ENOUGH * most * processes:
         return ""
     idle = f", so {processes - number} have nothing to do" if number < processes else ""
     lower = budget.tokens_per_update // (processes * most)

@@ -1,6 +1,6 @@
-"""How far a run is: all that is needed, besides the tensors, to go on exactly.
+"""How far a run is: all it needs, in addition to the tensors, to continue exactly.
 
-What is due after an update. Pure: the same answer on every process.
+Also what is due after an update. Pure: the same answer on every process.
 """
 
 import math
@@ -15,8 +15,8 @@ from unisono.train.precision import LossScale
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """A position in a run. `position` counts the updates already made in `epoch`.
 
-    After a roll-back it is ahead of `step`: the data of the updates that were undone are not
-    used again in this epoch. `rate_factor` is what the schedule's rate is multiplied by.
+    After a roll-back it is ahead of `step`: this epoch does not use the data of the undone
+    updates again. `rate_factor` multiplies the schedule's rate.
     """
 
     format: int = 1
@@ -56,7 +56,7 @@ def after_validation(
 ) -> Progress:
     """Return the progress after a validation; the higher score is the better one.
 
-    A score that is no finite number is never the best.
+    A score that is not finite is never the best.
     """
     score = bleu if by == "bleu" else -loss
     progress = msgspec.structs.replace(
@@ -79,8 +79,8 @@ def after_validation(
 def rolled_back(progress: Progress, to: Progress) -> Progress:
     """Return where a run at `progress` goes on with the weights of the checkpoint `to`.
 
-    All is as it was then, but for the data, which follow on those of the spike, the clock,
-    and the rate, which is lower from now on.
+    The state is that of the checkpoint, except for the data, which continue after those of
+    the spike, the clock, and the rate, which is lower from now on.
     """
     return msgspec.structs.replace(
         to,
@@ -96,8 +96,8 @@ def rolled_back(progress: Progress, to: Progress) -> Progress:
 def end_of(progress: Progress, settings: Settings, updates_in_epoch: int) -> str:
     """Return the limit that has been reached, or "" if training goes on.
 
-    Limits by the clock are not here: processes' clocks differ, so they ask for a stop and
-    all agree on it.
+    Limits of time are not among them: the clocks of processes differ, so a process requests
+    a stop and all agree on it.
     """
     limits = settings.train
     if limits.max_steps and progress.step >= limits.max_steps:
@@ -111,10 +111,10 @@ def end_of(progress: Progress, settings: Settings, updates_in_epoch: int) -> str
 
 
 def validation_is_due(progress: Progress, settings: Settings) -> bool:
-    """Whether this step is one of those that are validated."""
+    """Whether a validation is due at this step."""
     return progress.step > 0 and progress.step % settings.validation.every_steps == 0
 
 
 def save_is_due(progress: Progress, settings: Settings) -> bool:
-    """Whether this step is one of those that are saved."""
+    """Whether a checkpoint is due at this step."""
     return progress.step > 0 and progress.step % settings.checkpoint.every_steps == 0

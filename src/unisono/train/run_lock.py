@@ -1,7 +1,7 @@
-"""Taking possession of a run directory: a new one, or one to continue.
+"""Locks a run directory, new or to be continued.
 
-One process may write to a run directory at a time. A directory is continued if it belongs
-to the same settings and the same corpus, and otherwise refused; it is never overwritten.
+Only one process may write to a run directory at a time. A run continues in a directory of
+the same settings and the same corpus; any other directory is refused, never overwritten.
 """
 
 import json
@@ -29,7 +29,7 @@ LIMITS = {"max_steps", "max_epochs", "max_time", "patience", "show_every_steps",
 
 
 class RunLock:
-    """A run directory that is ours until `release`."""
+    """A run directory that this process holds until `release`."""
 
     def __init__(self, directory: RunDirectory) -> None:
         try:
@@ -55,16 +55,16 @@ class RunLock:
         os.write(self._handle, f"host {os.uname().nodename} process {os.getpid()}\n".encode())
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the directory."""
         os.close(self._handle)
 
 
 def lock_run(settings: Settings, corpus: Corpus, environment: dict[str, Any]) -> RunLock:
-    """Lock the run directory, check that it is new or ours to continue, and describe it."""
+    """Lock the run directory, check that it is new or may continue, and describe the run."""
     directory = RunDirectory(Path(settings.run))
-    check_made_as_told(settings, corpus)
+    check_corpus_matches(settings, corpus)
     _check_directory(directory)
-    claimed = RunLock(directory)
+    held = RunLock(directory)
     try:
         _check_same_settings(directory, settings)
         _check_same_corpus(directory, corpus)
@@ -75,13 +75,13 @@ def lock_run(settings: Settings, corpus: Corpus, environment: dict[str, Any]) ->
         atomic.write_text(directory.environment, json.dumps(environment, indent=1) + "\n")
         atomic.write_text(directory.config, to_toml(settings))
     except BaseException:
-        claimed.release()
+        held.release()
         raise
-    return claimed
+    return held
 
 
-def check_made_as_told(settings: Settings, corpus: Corpus) -> None:
-    """Raise an error if the corpus was prepared by other settings than these."""
+def check_corpus_matches(settings: Settings, corpus: Corpus) -> None:
+    """Raise an error if the corpus was prepared with other settings than these."""
     data, made = settings.data, _files_of(corpus.manifest)
     languages = data.source_language, data.target_language
     found = list(differences(corpus.manifest, settings.corpus, languages))

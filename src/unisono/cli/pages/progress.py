@@ -70,7 +70,7 @@ LINE_EVERY_SECONDS = 10.0, 300.0  # in a log: at first, and in a run of hours
 LINES_SO_FAR = 30  # a log has about as many when its lines become rarer
 WIDE = 132  # columns that the whole line and the bar need
 ROOM_FOR_BAR = 100  # columns that a shorter line and the bar need
-WINDOW = 50
+RECENT_STEPS = 50
 SAMPLES_SHOWN = 1  # the report and TensorBoard show all of them
 
 ENDINGS = {
@@ -98,7 +98,7 @@ class Screen:
         self._task = self._bar.add_task("starting", total=1.0)
         self._shown = True
         self._last_line = 0.0
-        self._recent: deque[StepTaken] = deque(maxlen=WINDOW)
+        self._recent: deque[StepTaken] = deque(maxlen=RECENT_STEPS)
         self._began = time.monotonic()
         # A moment and the step then: the pace leaves out the first update, which is slower.
         self._paced_from: tuple[float, int] | None = None

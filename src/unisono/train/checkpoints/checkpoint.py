@@ -26,7 +26,7 @@ from unisono.units import amount_of_bytes
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 PROGRESS, MANIFEST = "progress.json", "manifest.json"
 EXCHANGE = "exchange.safetensors"
-FILES = {1: (MODEL, OPTIMIZER, PROGRESS), 2: (MODEL, OPTIMIZER, EXCHANGE, PROGRESS)}
+CHECKPOINT_FILES = {1: (MODEL, OPTIMIZER, PROGRESS), 2: (MODEL, OPTIMIZER, EXCHANGE, PROGRESS)}
 EMPTY: Mapping[str, Tensor] = MappingProxyType({})
 _NAME = re.compile(r"step-(\d{7,})")
 
@@ -72,7 +72,7 @@ def save(
         if exchange:
             save_file(dict(exchange), temporary / EXCHANGE)
         atomic.write_bytes(temporary / PROGRESS, msgspec.json.encode(progress))
-        files = {file: atomic.written(temporary / file) for file in FILES[kind]}
+        files = {file: atomic.written(temporary / file) for file in CHECKPOINT_FILES[kind]}
         manifest = msgspec.json.encode(CheckpointManifest(kind, progress.step, files))
         atomic.write_bytes(temporary / MANIFEST, manifest)
         if (directory / name).exists():
@@ -120,14 +120,14 @@ def verify(path: Path) -> CheckpointManifest:
         manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=CheckpointManifest)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DataError(f"no readable manifest: {error}", where=str(path)) from error
-    if manifest.format not in FILES:
+    if manifest.format not in CHECKPOINT_FILES:
         raise DataError(
             f"format {manifest.format} is not known to this version",
             where=str(path),
             fix="use the version of Unisono that wrote it, or a newer one",
         )
     if name_of(manifest.step) != path.name or set(manifest.files) != set(
-        FILES[manifest.format]
+        CHECKPOINT_FILES[manifest.format]
     ):
         raise DataError("the manifest is not that of this checkpoint", where=str(path))
     for name, entry in manifest.files.items():

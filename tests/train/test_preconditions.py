@@ -10,7 +10,7 @@ from unisono.comm.protocol import World
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.train.build import stream_of
-from unisono.train.preconditions import check_possible, updates_of
+from unisono.train.preconditions import check_preconditions, updates_of
 
 
 class Two(Solo):
@@ -27,7 +27,7 @@ def possible(home, strategy, warmup_steps, **train):
         train={"max_steps": 0, **train},
     )
     corpus = open_corpus(Path(settings.corpus.directory))
-    check_possible(Two(), settings, corpus)
+    check_preconditions(Two(), settings, corpus)
     return updates_of(settings, stream_of(settings, corpus, Solo()))
 
 

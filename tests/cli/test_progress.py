@@ -204,7 +204,7 @@ PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from cli.test_screen import STARTED, Screen, step, tiny_settings
+from cli.test_progress import STARTED, Screen, step, tiny_settings
 
 train = {"max_steps": 1000, "show_every_steps": int(sys.argv[2])}
 with Screen(tiny_settings(Path(), train=train)) as screen:

@@ -11,7 +11,7 @@ from unisono.train.divergence_guard import (
     EARLIEST,
     MARGIN,
     SKIPS,
-    SMOOTH,
+    SMOOTHED_LOSSES,
     Guard,
     after_roll_back,
     after_save,
@@ -75,8 +75,8 @@ def test_waves_of_a_twentieth_are_fine_even_without_noise(length):
 
 @given(st.integers(EARLIEST, 200), st.floats(1.5, 1e6), st.integers(0, 100))
 def test_a_jump_is_noticed_within_a_few_updates(before, rise, seed):
-    losses = noisy([2.0] * before + [2.0 + rise] * SMOOTH, 0.1, seed)
-    assert before + SMOOTH // 2 <= alarms(losses)[0] <= before + SMOOTH
+    losses = noisy([2.0] * before + [2.0 + rise] * SMOOTHED_LOSSES, 0.1, seed)
+    assert before + SMOOTHED_LOSSES // 2 <= alarms(losses)[0] <= before + SMOOTHED_LOSSES
 
 
 @pytest.mark.parametrize("updates", [30, 100, 300, 1000])
@@ -130,7 +130,7 @@ def test_no_checkpoint_after_the_spike_began_is_ever_safe(onset, every):
             guard = after_save(guard, step, 0)
     # The update before the first bad loss may be the one that did the harm.
     assert guard.safe[0] < 60 + onset - 1
-    assert guard.safe[0] >= 60 + onset - 2 * (MARGIN + every) - SMOOTH
+    assert guard.safe[0] >= 60 + onset - 2 * (MARGIN + every) - SMOOTHED_LOSSES
 
 
 def test_after_a_roll_back_the_checkpoint_gone_back_to_is_the_safe_one():
