@@ -25,7 +25,7 @@ def test_hours_and_money_that_nobody_knows_are_null():
         for way in (found["alone"], *found["ways"]):
             assert (way["hours"] is not None) == (way["money"] is not None) == is_known
     assert known["alone"]["hours"] > 0
-    assert "unknown, since nothing limits" in page_of(forecast(unlimited()))
+    assert "unknown, because nothing limits" in page_of(forecast(unlimited()))
 
 
 def test_the_seconds_that_it_took_are_told():
@@ -48,7 +48,7 @@ def test_each_machine_has_its_own_devices_processes_and_memory():
         "  big: 3 processes on 2 x V100, 1 x T4, 1 core, memory 1.0 GB of"
     )
     assert page[2].startswith("  small: 1 process on cpu, 1 core, memory 1.0 GB of 10.0 GB")
-    assert "eth0 (sold as 1,000 Mbit/s)" in page[1]
+    assert "eth0 (nominally 1,000 Mbit/s)" in page[1]
 
 
 @pytest.mark.parametrize(

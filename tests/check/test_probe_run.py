@@ -12,9 +12,8 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook
 
 from support.tiny import tiny_settings
-from unisono.check.overhead_probe import SPARE_SECONDS
 from unisono.check.probe_run import LATE_SECONDS, probe, run_probe
-from unisono.check.probe_updates import NoExchange, ProbeUpdates, longest
+from unisono.check.probe_updates import SPARE_SECONDS, NoExchange, ProbeUpdates, longest
 from unisono.comm.group import Solo
 from unisono.comm.protocol import World
 from unisono.corpus.reader import open_corpus

@@ -121,7 +121,7 @@ def test_machines_that_go_apart_pay_for_every_meeting():
     assert more == pytest.approx((120 - 5) * usual["meeting_seconds"], rel=1e-6)
     # Weights and two moments, two bytes each, at 94 of 100 Mbit/s.
     assert usual["meeting_seconds"] == pytest.approx(60_524_544 * 6 / 11.75e6, rel=0.01)
-    assert "come together 5 times" in said(*common)
+    assert "exchange all weights 5 times" in said(*common)
 
 
 def test_the_page_says_what_depends_on_the_assumed_rate():

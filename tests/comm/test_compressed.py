@@ -20,12 +20,11 @@ from support.exchanges import (
 )
 from unisono.comm.group import Solo
 from unisono.comm.protocol import StrategyTensors
-from unisono.comm.strategies.compressed import Compressed, PackedSum, trained_weights
-from unisono.comm.strategies.ddp import DdpReplica, already
-from unisono.comm.strategies.packed_gather import sum_gathered
+from unisono.comm.strategies.compressed import Compressed, QuantizedSum, trained_weights
+from unisono.comm.strategies.ddp import DdpReplica, completed
+from unisono.comm.strategies.packed_gather import Subgroups, sum_gathered
 from unisono.comm.strategies.quantize import quantize
 from unisono.comm.strategies.strategy_state import collect, deal
-from unisono.comm.strategies.subgroups import Subgroups
 from unisono.comm.waiting import how_contact_was_lost
 from unisono.cost_model.probe_results import Gradient
 from unisono.cost_model.step import filled
@@ -96,7 +95,7 @@ def exchange_with_nobody(comm):
     if comm.world.leads:
         model, size = new_model(), comm.world.size
         lines = Subgroups(size, size, 1, 0, leads=True, between=group)
-        packed = PackedSum(trained_weights(model), lines, 8, "cpu")
+        packed = QuantizedSum(trained_weights(model), lines, 8, "cpu")
         replica = DdpReplica(model, comm, 25.0, packed.send, packed)
         with pytest.raises(RuntimeError) as caught:
             exchange(replica, 0, 1)
@@ -115,7 +114,7 @@ def buckets_made(comm, bucket_mb):
 
     def note(bucket):
         seen[bucket.index()] = [weight.nbytes for weight in bucket.parameters()]
-        return already(bucket.buffer())
+        return completed(bucket.buffer())
 
     layers = [nn.Linear(300, 300) for _ in range(9)]
     replica = DdpReplica(nn.Sequential(*layers), comm, bucket_mb, note)

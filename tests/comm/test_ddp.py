@@ -71,7 +71,7 @@ def test_on_a_gpu_what_the_backward_pass_hides_is_told_by_the_devices_events(mon
     def send(bucket):
         # NCCL's future comes at once; what follows it waits on the device.
         Event.now = course[bucket.number][1]
-        return ddp.already(torch.zeros(1))
+        return ddp.completed(torch.zeros(1))
 
     sender = ddp._Sender(send, on_gpu=True)
     for number, (ready, _) in course.items():

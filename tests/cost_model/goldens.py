@@ -73,14 +73,14 @@ def numbers() -> dict[str, object]:
 
 
 def rounded(value: object) -> object:
-    """Return `value` with ten digits of each number, without what only repeats the input."""
+    """Return `value` with ten digits of each number; notes are on the pages."""
     if isinstance(value, float):
         return float(f"{value:.10g}")
     if isinstance(value, list):
         return [rounded(one) for one in value]
     if isinstance(value, dict):
-        inputs = ("measured", "inputs")
-        return {key: rounded(one) for key, one in value.items() if key not in inputs}
+        left_out = ("measured", "inputs", "notes")
+        return {key: rounded(one) for key, one in value.items() if key not in left_out}
     return value
 
 

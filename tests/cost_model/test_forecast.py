@@ -195,7 +195,7 @@ def test_directions_burst_credit_and_memory_are_told():
         pulses=(125 * MB,) * 4 + (12 * MB,) * 8,
     )
     notes = " | ".join(forecast(measured).notes)
-    assert "node1 sends to node0 at 10% of the rate back" in notes
+    assert "node1 sends to node0 at 10% of the rate in the other direction" in notes
     assert "fell from 1,000 to 96 Mbit/s" in notes
     assert "memory of node0 is nearly full: 95%" in notes
 
@@ -367,12 +367,12 @@ def sold_as(*mbit, rate):
     ]
     pairs = [OneWay(a, b, rate) for a in places for b in places if a != b]
     found = forecast(ProbeResults(job=JOB, processes=tuple(processes), pairs=tuple(pairs)))
-    return [note for note in found.notes if "sold" in note]
+    return [note for note in found.notes if "nominal" in note]
 
 
 def test_an_interface_that_does_not_deliver_what_it_is_sold_as_is_told():
     [note] = sold_as(1000, 1000, rate=94 * MB / 8)
-    assert "node0 (eth0) is sold as 1,000 Mbit/s and delivers 94" in note
+    assert "node0 (eth0) is nominally 1,000 Mbit/s and delivers 94" in note
     assert "node1 (eth0)" in note
     assert sold_as(1000, 1000, rate=700 * MB / 8) == []
     assert sold_as(0, 0, rate=94 * MB / 8) == []  # not known
@@ -381,5 +381,5 @@ def test_an_interface_that_does_not_deliver_what_it_is_sold_as_is_told():
 def test_nobody_sends_faster_than_the_other_receives():
     assert sold_as(10_000, 100, rate=94 * MB / 8) == []
     [note] = sold_as(10_000, 1000, rate=94 * MB / 8)
-    assert "node1 (eth0) is sold as 1,000" in note
+    assert "node1 (eth0) is nominally 1,000" in note
     assert "node0" not in note

@@ -5,7 +5,7 @@ import pytest
 
 from cost_model.measuring import JOB, MB, configured, process
 from unisono.cost_model.forecast import forecast
-from unisono.cost_model.memory import exchange_memory, memory_of
+from unisono.cost_model.notes import exchange_memory, memory_of
 from unisono.cost_model.probe_results import ProbeResults
 from unisono.cost_model.strategies import STRATEGIES
 
@@ -72,4 +72,4 @@ def test_what_was_not_measured_is_told():
     measured = ProbeResults(job=JOB, processes=(process(0), process(1)))
     assert not any("no time" in note for note in forecast(measured).notes)
     hasty = msgspec.structs.replace(measured, unmeasured=("translations", "checkpoints"))
-    assert any("measure translations, checkpoints:" in note for note in forecast(hasty).notes)
+    assert any("measure translations, checkpoints, " in note for note in forecast(hasty).notes)

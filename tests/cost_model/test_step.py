@@ -248,7 +248,7 @@ def test_old_devices_know_no_bf16(name, known):
         return
     with pytest.raises(ConfigError, match=f"a {name} cannot compute in bf16") as caught:
         device_called(name).rate("bf16")
-    assert "take fp16" in caught.value.fix
+    assert "use fp16" in caught.value.fix
 
 
 def test_a_machine_that_sums_within_itself_first_takes_its_time_for_it():

@@ -1,4 +1,4 @@
-"""`sync.strategy = "auto"`: measure for a moment, choose by physics, say why, stay with it."""
+"""`sync.strategy = "auto"`: measure for ten seconds, choose a strategy, say why, keep it."""
 
 import time
 from pathlib import Path
@@ -21,11 +21,11 @@ from unisono.errors import DataError
 from unisono.records.events import Chose, how_often
 from unisono.records.layout import RunDirectory
 
-SECONDS = 10.0
+AUTO_SECONDS = 10.0
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What was chosen for a run, once and for all its sessions."""
+    """What was chosen for a run, for all its sessions."""
 
     strategy: str
     bits: int
@@ -37,12 +37,12 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def settle(
-    comm: Comm, settings: Settings, corpus: Corpus, tell: Notify, seconds: float = SECONDS
+    comm: Comm, settings: Settings, corpus: Corpus, tell: Notify, seconds: float = AUTO_SECONDS
 ) -> tuple[Settings, Choice | None]:
-    """Return the settings with a strategy in place of "auto", and what was chosen and why.
+    """Return the settings with a strategy in place of "auto", and the choice with its reason.
 
-    What an earlier session chose stays. Where that does not fit the machines of this one, the
-    reason says so.
+    The choice of an earlier session stays. If it was made for other machines, the reason says
+    so.
     """
     if settings.sync.strategy != AUTO:
         return settings, None
@@ -85,19 +85,19 @@ def chosen(choice: Choice, step: int = 0) -> Chose:
 
 
 def _on_one_machine(before: Choice | None) -> Choice | None:
-    """Return that a run which spared the network has none to spare now, if it did."""
+    """Return why a run that saved network traffic does not need to here; None if it did not."""
     if before is None or before.strategy == DEFAULT_STRATEGY:
         return None
     reason = (
-        "all processes are on one machine now, where nothing has to be spared: updates are "
-        "exact here. On several machines the run goes on with "
+        "all processes are on one machine now, so nothing needs to be compressed: updates are "
+        "exact here. On several machines the run continues with "
         f"{before.strategy} in {before.bits} bits"
     )
     return Choice(DEFAULT_STRATEGY, 32, reason, bucket_mb=0.0, machines=1)
 
 
 def _still(before: Choice, machines: int) -> Choice:
-    """Return what was chosen, with a word if it was for another number of machines."""
+    """Return what was chosen, with a remark if it was for another number of machines."""
     if before.machines in (0, machines):
         return before
     reason = (

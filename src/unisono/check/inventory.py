@@ -1,4 +1,4 @@
-"""What a process has: its device, memory, cores, disk and network card."""
+"""The resources of a process: its device, memory, cores, disk and network card."""
 
 import os
 import resource
@@ -20,7 +20,7 @@ INTERFACES = Path("/sys/class/net")
 def describe_process(
     settings: Settings, comm: Comm, updates: Sequence[Update], sums: Sequence[Sum]
 ) -> Process:
-    """Return where this process is, what it has, and what it measured."""
+    """Return where this process runs, its resources, and what it measured."""
     world = comm.world
     memory, peak = _memory(world.device)
     return Process(
@@ -55,17 +55,17 @@ def _device_name(device: str) -> str:
 
 
 def nominal_mbit(interface: str, interfaces: Path = INTERFACES) -> int:
-    """Return what an interface is sold as; 0 is not known.
+    """Return the nominal rate of an interface; 0 means unknown.
 
-    The end of a virtual cable (veth) says 10,000 whatever it is. It has no device, and is none
-    of the kinds that are made of others: bond, vlan, bridge.
+    A virtual cable (veth) always reports 10,000. It has no device behind it, unlike a physical
+    interface, and no device type, unlike a bond, vlan or bridge.
     """
     links = psutil.net_if_stats()
-    place = interfaces / interface
-    if not interface or interface not in links or not place.is_dir():
+    path = interfaces / interface
+    if not interface or interface not in links or not path.is_dir():
         return 0
-    made_of_others = "DEVTYPE=" in (place / "uevent").read_text()
-    return links[interface].speed if (place / "device").exists() or made_of_others else 0
+    made_of_others = "DEVTYPE=" in (path / "uevent").read_text()
+    return links[interface].speed if (path / "device").exists() or made_of_others else 0
 
 
 def existing_part(path: Path) -> Path:

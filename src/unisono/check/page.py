@@ -9,7 +9,7 @@ import msgspec
 
 from unisono.check.simulate import DOUBT, Simulation
 from unisono.cost_model.forecast import Forecast
-from unisono.cost_model.memory import memory_of
+from unisono.cost_model.notes import memory_of
 from unisono.cost_model.probe_results import ProbeResults, Process
 from unisono.cost_model.scenarios import Scenario
 from unisono.cost_model.strategies import DEFAULT_STRATEGY
@@ -17,7 +17,7 @@ from unisono.printable import printable
 from unisono.units import amount_of_bytes, duration
 
 FORMAT = 1
-BAR = 40
+SPEED_BAR_WIDTH = 40
 
 
 def json_of(found: Forecast) -> str:
@@ -134,7 +134,7 @@ def _about_network(measured: ProbeResults) -> list[str]:
     if measured.pulses:
         lines.append(
             f"  a steady stream: {_mbit(measured.pulses[0])} at first, "
-            f"{_mbit(measured.pulses[-1])} at last; the smallest sum over all processes "
+            f"{_mbit(measured.pulses[-1])} at the end; the smallest sum over all processes "
             f"takes {duration(measured.latency)}"
         )
     return lines
@@ -146,7 +146,7 @@ def _machine(found: Forecast, number: int) -> str:
     memory = memory_of(measured, ranks, found.strategy)
     link = ""
     if first.interface:
-        nominal = f" (sold as {first.nominal_mbit:,} Mbit/s)" * (first.nominal_mbit > 0)
+        nominal = f" (nominally {first.nominal_mbit:,} Mbit/s)" * (first.nominal_mbit > 0)
         link = f", {first.interface}{nominal}"
     return (
         f"{measured.machine(number)}: {_count(len(ranks), 'process', 'es')} on "
@@ -158,7 +158,7 @@ def _machine(found: Forecast, number: int) -> str:
 
 
 def _devices(processes: Sequence[Process]) -> str:
-    """Return the devices of a machine by their names; its processes share the processor."""
+    """Return the names of a machine's devices; its processes share the CPU."""
     counts = Counter(process.device for process in processes)
     names = [name if name == "cpu" else f"{count} x {name}" for name, count in counts.items()]
     return ", ".join(names)
@@ -170,8 +170,8 @@ def _about_work(found: Forecast) -> list[str]:
     lines = [
         f"computing   {duration(computing)} an update: forward {duration(work.forward)}, "
         f"backward {duration(work.backward)}, optimizer {duration(work.optimizer)}; "
-        f"besides {duration(work.other)}",
-        f"data        {duration(measured.loader_seconds)} an update, prepared meanwhile",
+        f"other {duration(work.other)}",
+        f"data        {duration(measured.loader_seconds)} an update, prepared in parallel",
         _about_evaluation(measured),
         _about_checkpoint(measured),
     ]
@@ -179,8 +179,8 @@ def _about_work(found: Forecast) -> list[str]:
     if exact.exchange.card_bytes:
         lines.append(
             f"exchange    {amount_of_bytes(exact.exchange.card_bytes)} an update through each "
-            f"card, at {_mbit(found.link.bytes_per_second)} through the process group, "
-            f"{found.chosen.bucket_mb:g} MB at a time"
+            f"card, at {_mbit(found.link.bytes_per_second)} through the process group, in "
+            f"buckets of {found.chosen.bucket_mb:g} MB"
         )
     return lines
 
@@ -208,8 +208,8 @@ def _table(found: Forecast) -> list[str]:
     job, others = found.measured.job, [way for way in found.ways if way is not found.chosen]
     if job.updates and any(way.exchange.local for way in found.ways):
         lines.append(
-            "waiting, hours and speed are those of the whole run: machines that go apart come "
-            "together before every evaluation and checkpoint"
+            "waiting, hours and speed are those of the whole run: machines with local updates "
+            "exchange all weights before every evaluation and checkpoint"
         )
     first = min(job.warmup_steps, job.updates)
     # Where it is configured, a note says more.
@@ -219,7 +219,7 @@ def _table(found: Forecast) -> list[str]:
             "one of those after them"
         )
     if not job.updates:
-        lines.append("hours: unknown, since nothing limits the number of updates")
+        lines.append("hours: unknown, because nothing limits the number of updates")
     return lines
 
 
@@ -274,7 +274,7 @@ def simulation_page(made: Simulation, heading: Sequence[str], *, given: bool) ->
     if apart:
         lines.append(
             "waiting, hours and speed are those of the whole run: with "
-            f"{apart[0].exchange.strategy} machines come together "
+            f"{apart[0].exchange.strategy} machines exchange all weights "
             f"{_count(apart[0].course.meetings, 'time')}"
         )
     lines += ["", *_bars(made.found)]
@@ -286,10 +286,10 @@ def simulation_page(made: Simulation, heading: Sequence[str], *, given: bool) ->
 
 def _bars(found: Forecast) -> list[str]:
     most = max(some.best.speedup for some in found.by_machines)
-    lines = ["speed with the exchange that is advised, one machine = 1"]
+    lines = ["speed with the advised exchange, one machine = 1"]
     for some in found.by_machines:
         speed, name, enough = some.best.speedup, some.best.exchange.name, found.enough(some)
-        bar = "█" * max(1, round(BAR * speed / most))
+        bar = "█" * max(1, round(SPEED_BAR_WIDTH * speed / most))
         would_do = f"; {enough} would do" * (enough > 0)
         lines.append(f"{some.machines:>8}  {bar} {speed:.2f}  {name}{would_do}")
     return lines
@@ -302,10 +302,10 @@ def _doubts(made: Simulation, *, given: bool) -> list[str]:
         changes = _changes(made.found, other)
         if changes:
             lines.append(f"if devices computed {DOUBT:.0%} {word}: {'; '.join(changes)}")
-    why = "" if given else "the computing is an assumption, not a measurement: "
+    why = "" if given else "how fast devices compute is assumed, not measured: "
     if not lines:
         return [f"{why}{DOUBT:.0%} slower or faster would change no advice and no warning"]
-    return [f"{why}what depends on it", *lines]
+    return [f"{why}this depends on it", *lines]
 
 
 def _changes(found: Forecast, other: Forecast) -> list[str]:

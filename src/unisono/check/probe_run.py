@@ -1,8 +1,8 @@
-"""A run before the run: its real work and its real network, measured in about a minute.
+"""The probes of `check`: the real work and the real network, measured in about a minute.
 
-Computing and link are measured in turns, because machines that others use as well are not
-equally fast all the time. No gradients are exchanged, nothing is left on the disk, and in the
-end every process knows everything, and the same: all come to one forecast and one exit code.
+They measure computing and network in turns, because shared machines are not equally fast all
+the time. They exchange no gradients and leave nothing on the disk. At the end every process
+has the same results, so all come to one forecast and one exit code.
 """
 
 import tempfile
@@ -15,8 +15,14 @@ from pathlib import Path
 import msgspec
 
 from unisono.check.inventory import describe_process, existing_part
-from unisono.check.overhead_probe import Deadline, Overhead, measure_overhead, worst
-from unisono.check.probe_updates import NoExchange, ProbeUpdates
+from unisono.check.probe_updates import (
+    Deadline,
+    NoExchange,
+    Overhead,
+    ProbeUpdates,
+    measure_overhead,
+    worst,
+)
 from unisono.comm.collectives import all_or_none
 from unisono.comm.probes.compression import CompressionProbe, low_rank_cost, outer_cost
 from unisono.comm.probes.link import latency, one_way_rates, sum_of, sustained
@@ -50,11 +56,11 @@ from unisono.train.process_setup import (
 from unisono.train.run_lock import check_corpus_matches
 from unisono.train.supervision import process_group
 
-SECONDS = 35.0
+CHECK_SECONDS = 35.0
 PATIENCE_SECONDS = 60.0
 FEWEST_ROUNDS = 4
 WARM_UPS = 2
-# Where rounds take so long that the fewest do not fit into the time, two are enough.
+# If rounds take so long that the fewest do not fit into the time, two are enough.
 LATE_SECONDS, FEWEST_IF_LATE = 15.0, 2
 REST_SECONDS = 5.0  # for what comes after them, besides a pass or two through the model
 PASSES = 3
@@ -66,9 +72,9 @@ FLOAT = 4
 
 
 def run_probe(
-    settings: Settings, seconds: float = SECONDS, tell: Notify = no_notice
+    settings: Settings, seconds: float = CHECK_SECONDS, tell: Notify = no_notice
 ) -> tuple[ProbeResults, World]:
-    """Rehearse alone, or with the processes started with this one; return its place, too."""
+    """Probe alone or with the processes started with this one; return its world as well."""
     with process_group(settings, PATIENCE_SECONDS, tell) as comm:
         began = time.perf_counter()
         corpus = all_or_none(
@@ -85,7 +91,7 @@ def probe(
     comm: Comm,
     settings: Settings,
     corpus: Corpus,
-    seconds: float = SECONDS,
+    seconds: float = CHECK_SECONDS,
     tell: Notify = no_notice,
     *,
     whole: bool = True,
@@ -93,9 +99,9 @@ def probe(
 ) -> ProbeResults:
     """Return what the run of `settings` would do with the processes of `comm`.
 
-    Without the `whole`, only updates and their exchange are measured. Whatever has no time
-    within SPARE_SECONDS after `seconds` is left out or made shorter. The time counts from when
-    this process `began`, by its clock, or from now.
+    If not `whole`, only updates and their exchange are measured. Whatever does not fit within
+    SPARE_SECONDS after `seconds` is left out or shortened. The time counts from when this
+    process `began`, by its clock, or from now.
     """
     began = began or time.perf_counter()
     deadline = Deadline(comm, began + seconds)
@@ -116,14 +122,14 @@ def probe(
         processes=tuple(msgspec.json.decode(row, type=Process) for row in told),
         seconds=time.perf_counter() - began,
     )
-    # Shares and clocks differ: what follows from them must not differ from process to process.
+    # Shares and clocks differ, but the forecast must be the same on every process.
     first = comm.gather_bytes(msgspec.json.encode(found) if comm.world.leads else b"")[0]
     return msgspec.json.decode(first, type=ProbeResults)
 
 
 @dataclass(frozen=True)
 class _Own:
-    """What this process found of what all have in common, and its own turns."""
+    """The results that all processes share, and this process's own rounds."""
 
     found: ProbeResults
     turns: tuple[list[Update], list[Sum]]
@@ -205,17 +211,17 @@ def _network(comm: Comm, seconds: float) -> _Network:
 
 
 def _passes(deadline: Deadline, each: float, rest: float) -> int:
-    """Return how often to look when gradients are ready, if a micro-batch takes `each`."""
+    """Return in how many passes to see when gradients are ready; one takes `each` seconds."""
     if deadline.allows((PASSES + WARM_UPS + FEWEST_ROUNDS) * each + rest):
         return PASSES
-    # Half the rest will do: rather no translations than not to know it.
+    # Half the rest is enough: this matters more than the translations.
     return 1 if deadline.allows((1 + FEWEST_IF_LATE) * each + rest / 2) else 0
 
 
 def _gradients(
     session: Session, trial: ProbeUpdates, model: TransformerModel, passes: int
 ) -> list[Gradient]:
-    """Return the leading process's: it is the one by which DDP fills its buckets."""
+    """Return the leading process's gradients: DDP fills its buckets by those."""
     comm = session.parts.comm
     mine = all_fit(comm, session.settings, lambda: trial.gradients(model, passes))
     return msgspec.json.decode(

@@ -1,4 +1,4 @@
-"""Real updates of a run, with nothing exchanged: what a process computes, and how fast."""
+"""What a run does, measured before it: updates, data, evaluations and checkpoints."""
 
 import time
 from collections.abc import Sequence
@@ -16,13 +16,16 @@ from unisono.comm.group import Solo
 from unisono.comm.protocol import Comm, Replica, World
 from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.comm.strategies.packed_gather import wait_for_device
-from unisono.comm.strategies.threaded_replica import MOST
+from unisono.comm.strategies.threaded_replica import MOST_LANES
 from unisono.cost_model.probe_results import Gradient, Update
 from unisono.models.output import loss_sums, token_losses
 from unisono.models.transformer import TransformerModel
+from unisono.records.events import Saved
 from unisono.stopwatch import StepPart
 from unisono.train.evaluation import ROWS_OF_A_STEP
 from unisono.train.loop import Session
+from unisono.train.process_setup import all_fit
+from unisono.train.progress import Progress
 from unisono.train.step import StepRequests, take_step
 from unisono.translate.beam import search
 
@@ -168,8 +171,8 @@ class ProbeUpdates:
         A model that has not learnt anything does not end a sentence: what is measured is the
         time of a word, and as many are counted as the reference has.
         """
-        examiner, size = self._session.evaluator, self._session.parts.comm.world.size
-        valid, wanted = examiner.valid, None if examiner.bleu else examiner.samples
+        evaluator, size = self._session.evaluator, self._session.parts.comm.world.size
+        valid, wanted = evaluator.valid, None if evaluator.bleu else evaluator.samples
         if not self.translates:
             return 0.0
         batches, tokens = valid.batches(wanted), valid.target_tokens
@@ -190,8 +193,8 @@ class ProbeUpdates:
 
     def evaluation_seconds(self, model: TransformerModel) -> tuple[float, float]:
         """Return the time for the losses of a validation, and for one batch of it."""
-        examiner, comm = self._session.evaluator, self._session.parts.comm
-        valid, batches = examiner.valid, examiner.valid.batches()
+        evaluator, comm = self._session.evaluator, self._session.parts.comm
+        valid, batches = evaluator.valid, evaluator.valid.batches()
         batch = collate(valid.split, batches[len(batches) // 2])
         here = batch.to(self._device)
         model.eval()
@@ -202,14 +205,14 @@ class ProbeUpdates:
                 token_losses(model, here.source, here.target_in, here.target_out).sum().item()
             seconds.append(time.perf_counter() - began)
         model.train()
-        count = len(batches) + len(examiner.training.batches())
+        count = len(batches) + len(evaluator.training.batches())
         return min(seconds) * count / comm.world.size, min(seconds)
 
 
 def _at_once(world: World) -> int:
     """Return how many micro-batches a process takes through the model at the same time."""
     alone_on_cpu = world.size == 1 and world.device.startswith("cpu")
-    return min(MOST, torch.get_num_threads()) if alone_on_cpu else 1
+    return min(MOST_LANES, torch.get_num_threads()) if alone_on_cpu else 1
 
 
 def longest(stream: Stream) -> Batch:
@@ -221,3 +224,74 @@ def longest(stream: Stream) -> Batch:
 
 def _positions(batches: Sequence[Batch]) -> int:
     return sum(batch.source.numel() + batch.target_in.numel() for batch in batches)
+
+
+# After the measuring, for an evaluation, a checkpoint and the data: with 35 s, a minute.
+SPARE_SECONDS = 25.0
+
+
+@dataclass(frozen=True, eq=False)
+class Deadline:
+    """When the measuring is to be over (`until`), by this process's clock, and when all is."""
+
+    comm: Comm
+    until: float
+
+    @property
+    def end(self) -> float:
+        """Return when everything has to be over."""
+        return self.until + SPARE_SECONDS
+
+    def allows(self, seconds: float = 0.0) -> bool:
+        """Return whether so much more fits in, on every process. All have to ask together."""
+        return not self.comm.any(time.perf_counter() + seconds > self.end)
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Seconds of what a run does besides its updates, and what there was no time for."""
+
+    loader: float = 0.0
+    evaluation: float = 0.0
+    translation: float = 0.0
+    checkpoint: float = 0.0
+    checkpoint_bytes: int = 0
+    unmeasured: tuple[str, ...] = ()
+
+
+def measure_overhead(
+    session: Session, trial: ProbeUpdates, model: TransformerModel, deadline: Deadline
+) -> Overhead:
+    """Measure one of each, as long as there is time; translations are the first to be left."""
+    comm, settings, unmeasured = session.parts.comm, session.settings, []
+    loader = worst(comm, trial.loader_seconds())
+    evaluation = one_batch = translation = 0.0
+    if deadline.allows():
+        all_of_it, took = all_fit(comm, settings, lambda: trial.evaluation_seconds(model))
+        evaluation, one_batch = worst(comm, all_of_it), worst(comm, took)
+    else:
+        unmeasured.append("evaluations")
+    saved = None
+    if deadline.allows():
+        saved = session.checkpoint_sync.save(Progress())
+    else:
+        unmeasured.append("checkpoints")
+    if deadline.allows(one_batch):
+        took = all_fit(comm, settings, lambda: trial.translation_seconds(model))
+        translation = worst(comm, took)
+    elif trial.translates:
+        unmeasured.append("translations")
+    there = saved if isinstance(saved, Saved) else None
+    return Overhead(
+        loader=loader,
+        evaluation=evaluation,
+        translation=translation,
+        checkpoint=there.seconds if there else 0.0,
+        checkpoint_bytes=there.bytes if there else 0,
+        unmeasured=tuple(unmeasured),
+    )
+
+
+def worst(comm: Comm, value: float) -> float:
+    """Return the largest of all processes' values."""
+    return max(row[0] for row in comm.gather([value]))

@@ -1,4 +1,4 @@
-"""`unisono check`: measure the machines for a minute, and say what a run will take on them."""
+"""`unisono check`: measure the machines for a minute and forecast the run on them."""
 
 import sys
 from pathlib import Path
@@ -25,7 +25,7 @@ from unisono.launch.plan import LaunchedTraining, plan_local
     default=0,
     metavar="N",
     type=click.IntRange(0),
-    help="Processes on each machine; 0 is this one process.",
+    help="Processes on each machine; 0 means this process alone.",
 )
 @click.option(
     "--seconds",
@@ -34,8 +34,10 @@ from unisono.launch.plan import LaunchedTraining, plan_local
     type=Number(0, min_open=True),
     help="How long to measure.",
 )
-@click.option("--price", default=0.0, type=Number(0), help="Of a machine's hour.")
-@click.option("--force", is_flag=True, help="Exit with 0 even if it should not be trained.")
+@click.option("--price", default=0.0, type=Number(0), help="Price of one machine for one hour.")
+@click.option(
+    "--force", is_flag=True, help="Exit with 0 even if `check` advises against training."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @host_options
 def check(
@@ -48,20 +50,21 @@ def check(
     as_json: bool,
     **where: Any,
 ) -> None:
-    """Say what the run of CONFIG will take: seconds a step, hours, money, and why.
+    """Forecast the run of CONFIG: seconds a step, hours, money, and why.
 
-    The real work and the real network are measured for a moment, on the machines that will
-    train: alone, with --workers here, on other machines with --hosts, or under torchrun,
-    mpirun or srun as `train`. If one machine alone were faster, or if much of the time would
-    be spent waiting for the network, the exit code is 1: `unisono check … && unisono launch …`.
+    It measures the real work and the real network for a minute, on the machines that will
+    train: this process alone, --workers here, other machines with --hosts, or all processes
+    that torchrun, mpirun or srun start, as for `train`. The exit code is 1 if one machine alone
+    would be faster, or if training would mostly wait for the network:
+    `unisono check … && unisono launch …`.
     """
     settings = load_settings(config, overrides)
     if not (workers or where["hosts"]):
         sys.exit(_here(settings, seconds, price, force=force, as_json=as_json))
-    words = [f"--seconds={seconds:g}", f"--price={price:g}"]
-    words += ["--force"] * force + ["--json"] * as_json
+    options = [f"--seconds={seconds:g}", f"--price={price:g}"]
+    options += ["--force"] * force + ["--json"] * as_json
     training = LaunchedTraining(
-        config, overrides, settings, workers or 1, verb="check", words=tuple(words)
+        config, overrides, settings, workers or 1, verb="check", words=tuple(options)
     )
     if where["hosts"]:
         sys.exit(launch_on_hosts(training, dry_run=False, check=False, **where))
@@ -69,7 +72,7 @@ def check(
 
 
 def _here(settings: Any, seconds: float, price: float, *, force: bool, as_json: bool) -> int:
-    """Measure as one of the processes that were started, and show what was found."""
+    """Measure as one of the processes that were started, and print the forecast."""
     from unisono.check.probe_run import run_probe
 
     measured, world = run_probe(settings, seconds, _talk)

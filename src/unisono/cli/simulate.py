@@ -1,4 +1,4 @@
-"""`unisono simulate`: what a run would take on machines one does not have."""
+"""`unisono simulate`: forecast a run on machines that you do not have."""
 
 import sys
 from pathlib import Path
@@ -24,20 +24,29 @@ ABOVE_ZERO = Number(0, min_open=True)
 @click.command()
 @click.option("--model", default="base", show_default=True, help="A preset of `[model]`.")
 @click.option("--vocabulary", default=32000, show_default=True, type=click.IntRange(1))
-@click.option("--gpu", default="V100", show_default=True, help="Its name.")
-@click.option("--tflops", type=ABOVE_ZERO, help="Reached, each GPU; --gpu is not looked up.")
+@click.option("--gpu", default="V100", show_default=True, help="Name of the GPU.")
+@click.option(
+    "--tflops", type=ABOVE_ZERO, help="TFLOP/s that each GPU reaches, instead of --gpu."
+)
 @click.option("--precision", default="fp32", type=click.Choice(["fp32", "bf16", "fp16"]))
 @click.option("--gpus-per-node", default=1, show_default=True, type=click.IntRange(1, 64))
-@click.option("--nodes", default="1,2,4", show_default=True, help="How many machines.")
-@click.option("--link", default="1gbit", show_default=True, help="Between machines.")
-@click.option("--latency", default="100us", show_default=True, help="Of that link.")
+@click.option(
+    "--nodes", default="1,2,4", show_default=True, help="Numbers of machines to compare."
+)
+@click.option(
+    "--link",
+    default="1gbit",
+    show_default=True,
+    help="Nominal rate of the network between machines.",
+)
+@click.option("--latency", default="100us", show_default=True, help="Latency of the network.")
 @click.option("--tokens-per-update", default=32768, show_default=True, type=click.IntRange(1))
 @click.option(
     "--length",
     default=28.0,
     show_default=True,
     type=ABOVE_ZERO,
-    help="Pieces a sentence, with padding if there is much.",
+    help="Mean subwords of a sentence, including padding.",
 )
 @click.option("--steps", default=100_000, show_default=True, type=click.IntRange(1))
 @click.option(
@@ -46,7 +55,7 @@ ABOVE_ZERO = Number(0, min_open=True)
     show_default=True,
     metavar="STEPS",
     type=click.IntRange(0),
-    help="Machines that go apart meet for it; 0 is never.",
+    help="Updates between validations; 0 means never.",
 )
 @click.option(
     "--save-every",
@@ -54,19 +63,19 @@ ABOVE_ZERO = Number(0, min_open=True)
     show_default=True,
     metavar="STEPS",
     type=click.IntRange(0),
-    help="Likewise for checkpoints.",
+    help="Updates between checkpoints; 0 means never.",
 )
-@click.option("--price", default=0.0, type=Number(0), help="Of a machine's hour.")
+@click.option("--price", default=0.0, type=Number(0), help="Price of one machine for one hour.")
 @click.option(
-    "--plot", metavar="FILE", type=PathType, help="Draw speed and hours there, as SVG."
+    "--plot", metavar="FILE", type=PathType, help="Draw speed and hours to this SVG file."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def simulate(plot: Path | None, as_json: bool, **options: Any) -> None:
-    """Say on paper what one machine and more of them make of a run: time, waiting, money.
+    """Forecast a run on one machine and on more of them: time, waiting, money.
 
-    Nothing is measured: rates are those of data sheets and of links as they are sold. What
-    evaluations and checkpoints compute is left out. `unisono check` measures the machines you
-    have.
+    Nothing is measured: rates come from data sheets and from the nominal rate of the network.
+    The computing of evaluations and checkpoints is left out. `unisono check` measures the
+    machines that you have.
     """
     if plot:
         _check_place(plot)
@@ -142,5 +151,5 @@ def _check_place(plot: Path) -> None:
         raise ConfigError(
             f"{plot} cannot be written",
             where="--plot",
-            fix="name a file in a directory that is there",
+            fix="name a file in a directory that exists",
         )

@@ -1,1 +1,1 @@
-"""Sizes and links turned into bytes and seconds. Pure functions: no torch, no files."""
+"""From sizes and links to bytes, seconds and money. Pure functions: no torch, no files."""

@@ -29,7 +29,7 @@ MOST_FRAGMENTS = 64
 # More local updates than this harm a small model, however slow the link.
 MOST_LOCAL_STEPS = 100
 LOCAL_BITS = 4  # of each number, where machines agree rarely
-BITS = (16, 8, 4)  # that a gradient can be quantized to, the least drastic first
+QUANTIZED_BITS = (16, 8, 4)  # that a gradient can be quantized to, the least drastic first
 LOW_RANK_SUMS = 3  # of a bucket: its vectors, then one factor of its matrices, then the other
 
 
@@ -151,7 +151,7 @@ def _variants(
         every = hiding_steps(facts, parameters, cluster, work.seconds)
         yield exchange_by(facts, parameters, cluster, bits=LOCAL_BITS, every=every)
         return
-    for bits in BITS if facts.quantized else (32,):
+    for bits in QUANTIZED_BITS if facts.quantized else (32,):
         yield exchange_by(facts, parameters, cluster, bits=bits, low_rank_numbers=low_rank)
 
 

@@ -42,7 +42,7 @@ class Device:
             raise ConfigError(
                 f"a {self.name} cannot compute in bf16",
                 where="--precision",
-                fix="take fp16, or fp32",
+                fix="use fp16 or fp32",
             )
         return min(self.peak(precision) * self.share, self.bandwidth * FLOPS_PER_BYTE)
 
@@ -62,7 +62,7 @@ DEVICES = {
 
 
 def device_called(name: str) -> Device:
-    """Return a device by its name, however it is written."""
+    """Return a device by its name, in any spelling."""
     plain = name.upper().replace(" ", "").replace("-", "").replace("_", "")
     if plain in DEVICES:
         return DEVICES[plain]

@@ -1,4 +1,4 @@
-"""What probes found on the machines that will train. Structs, because they travel as JSON."""
+"""The results of probes on the machines that will train. Structs, because JSON carries them."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,7 +12,7 @@ from unisono.cost_model.strategies import DEFAULT_STRATEGY
 class Update(msgspec.Struct, frozen=True):
     """Seconds of one update on one process, with no gradients exchanged.
 
-    `other` is what was not computing: data, waiting for the slowest to be ready.
+    `other` is the time not spent computing: for data, and waiting for the slowest process.
     """
 
     forward: float
@@ -22,12 +22,12 @@ class Update(msgspec.Struct, frozen=True):
 
 
 def computing_of(update: Update) -> float:
-    """Return what of an update is computing."""
+    """Return the seconds of an update that are computing."""
     return update.forward + update.backward + update.optimizer
 
 
 class Sum(msgspec.Struct, frozen=True):
-    """One sum over all processes: its bytes, its seconds, and what it took of the processor."""
+    """One sum over all processes: its bytes, its seconds, and the CPU seconds it took."""
 
     bytes: int
     seconds: float
@@ -35,10 +35,10 @@ class Sum(msgspec.Struct, frozen=True):
 
 
 class Packing(msgspec.Struct, frozen=True):
-    """Seconds a processor takes for a number in `bits` bits.
+    """Seconds that a CPU takes to quantize one number to `bits` bits.
 
-    `pack` is to make a message of it and to see what that drops, `unpack` to add one
-    process's to the sum.
+    `pack` is to quantize it and compute the residual, `unpack` to add one process's number to
+    the sum.
     """
 
     bits: int
@@ -59,7 +59,7 @@ class Gradient(msgspec.Struct, frozen=True):
 
 
 class OneWay(msgspec.Struct, frozen=True):
-    """What arrives of one machine at another, in bytes a second; machines are numbered."""
+    """The bytes a second that arrive from one machine at another; machines are numbered."""
 
     sender: int
     receiver: int
@@ -67,7 +67,7 @@ class OneWay(msgspec.Struct, frozen=True):
 
 
 class Process(msgspec.Struct, frozen=True):
-    """One process of the run: where it is, what it has, what it measured."""
+    """One process of the run: where it runs, its resources, and what it measured."""
 
     rank: int
     local_rank: int
@@ -85,12 +85,12 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class TrainingJob(msgspec.Struct, frozen=True):
-    """What is to be done: sizes, counts, and how much of the backward pass can hide anything.
+    """The run to forecast: sizes, counts, settings of the exchange.
 
-    `updates` is 0 if nothing limits the run by number. `tail` is the share of the backward
-    pass during which gradients become final: that of the last micro-batch. `bucket_mb` is 0
-    if it is not set. Where machines go apart, they do so after `warmup_steps` and until
-    `closing_steps` before the end. `averages` says whether weights have moving averages.
+    `updates` is 0 if nothing limits their number. `tail` is the share of the backward pass
+    during which gradients become final and can be sent: that of the last micro-batch.
+    `bucket_mb` is 0 if it is not set. Machines make local updates after `warmup_steps` and
+    until `closing_steps` before the end. `averages` says whether weights have moving averages.
     `low_rank_numbers` are those that PowerSGD sends of a gradient; `outer_momentum` says
     whether DiLoCo's outer optimizer keeps one.
     """
@@ -127,11 +127,10 @@ class TrainingJob(msgspec.Struct, frozen=True):
 class ProbeResults(msgspec.Struct, frozen=True, dict=True):
     """Everything the probes found, the same on every process.
 
-    `evaluation_seconds` are those of a whole validation; `translation_seconds` are those of
-    them in which text is translated for BLEU and for reading. `outer_seconds` are what DiLoCo
-    takes of a processor for each number besides packing, `narrowing_seconds` what PowerSGD
-    computes in one update. `unmeasured` names what there was no time for; `seconds` is what all
-    of it took.
+    `evaluation_seconds` are those of a whole validation, including the `translation_seconds`
+    for BLEU and samples. `outer_seconds` is the CPU time of DiLoCo for each number besides
+    quantizing, `narrowing_seconds` that of PowerSGD for one update. `unmeasured` names what
+    there was no time for; `seconds` is how long the probes took.
     """
 
     job: TrainingJob
@@ -172,7 +171,7 @@ class ProbeResults(msgspec.Struct, frozen=True, dict=True):
         return max(map(len, self.members))
 
     def machine(self, number: int) -> str:
-        """Return the name of a machine; equal names are told apart by their number."""
+        """Return the name of a machine, with its number if others have the same name."""
         hosts = [self.processes[ranks[0]].host for ranks in self.members]
         twice = hosts.count(hosts[number]) > 1
         return f"{hosts[number]} ({number})" if twice else hosts[number]

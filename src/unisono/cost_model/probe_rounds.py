@@ -1,4 +1,4 @@
-"""Turns of the probes: computing and network measured one after the other, as updates."""
+"""Rounds of the probes, in which computing and network were measured in turn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,16 +10,16 @@ from unisono.cost_model.probe_results import ProbeResults, Process, Update, comp
 from unisono.cost_model.step import USUAL_BUCKET_MB, ComputeTimes, StepCost
 
 BUCKETS_MB = (USUAL_BUCKET_MB, 16.0, 8.0, 4.0, 2.0, 1.0)
-FREE_TOLL = 2.5e-9  # seconds of a processor for each byte that it sends over a fast network
-AS_GOOD = 0.005  # of a step: the larger of two buckets has fewer messages to go wrong
+FREE_TOLL = 2.5e-9  # CPU seconds for each byte sent over a fast network
+AS_GOOD = 0.005  # of a step: of two buckets as good, the larger needs fewer messages
 
 
 @dataclass(frozen=True)
 class Round:
-    """One turn of the probes: the work of the slowest process, and the link as it was.
+    """One round of the probes: the work of the slowest process, and the link at that time.
 
-    `machines` has that of the slowest process of each machine. `toll` are seconds of the
-    processor for each byte on the wire, if it also computes.
+    `machines` has the work of the slowest process of each machine. `toll` is the CPU time for
+    each byte on the wire, if the CPU also computes.
     """
 
     work: ComputeTimes
@@ -29,7 +29,7 @@ class Round:
 
 
 def rounds_of(measured: ProbeResults) -> list[Round]:
-    """Return the turns of the probes, of all processes together."""
+    """Return the rounds of the probes, of all processes together."""
     processes = measured.processes
     count = min(len(process.updates) for process in processes)
     return [_round(measured, processes, number) for number in range(count)]
@@ -42,7 +42,7 @@ def _round(measured: ProbeResults, processes: Sequence[Process], number: int) ->
     sums = [p.sums[number] for p in processes]
     ranks = len(processes)
     hops = max(1, 2 * (ranks - 1))
-    # All begin together; whoever took longest also waited for somebody.
+    # All begin together; those that took longer also waited for others.
     seconds = max(1e-9, min(one.seconds for one in sums) - measured.latency)
     count = ring_bytes(sums[0].bytes // BYTES_PER_FLOAT32, ranks)
     link = Link(max(1.0, count / seconds), measured.latency / hops)
@@ -58,7 +58,7 @@ def _slowest(updates: Sequence[Update], tail: float) -> ComputeTimes:
 
 
 def middle_of(rounds: Sequence[Round]) -> Round:
-    """Return the round in the middle, by its work."""
+    """Return the median round, by its work."""
     return sorted(rounds, key=lambda one: one.work.seconds)[len(rounds) // 2]
 
 
@@ -70,7 +70,7 @@ def best_bucket(
 ) -> float:
     """Return the largest bucket with which a step is about as short as with any other.
 
-    The last one is what a step waits for, so it should be small; but each costs its latency.
+    A step waits for the last bucket, so it should be small; but each bucket costs its latency.
     """
     one = middle_of(rounds)
     times = {mb: step_in(measured, one, exchange, mb, on).seconds for mb in BUCKETS_MB}
@@ -80,7 +80,7 @@ def best_bucket(
 
 def cluster_of(measured: ProbeResults, link: Link, on: Sequence[int] = ()) -> Cluster:
     """Return all machines of the probes, or those with these numbers."""
-    # On one machine it is what was measured.
+    # On one machine, the probes measured the link inside it.
     inside = link if measured.machines == 1 else INSIDE
     taken = measured.members_on(on)
     count = [len(ranks) for ranks in taken]
@@ -108,8 +108,8 @@ def step_in(
         return step(work)
     packed = _taxed(work, _packing(measured, exchange, cluster))
     free = step(packed)
-    # Only what goes on beside the computing takes of its processor: while a process waits for
-    # an exchange, nobody else wants it.
+    # Only an exchange that overlaps with computing slows it down: while a process waits for an
+    # exchange, nothing else needs the CPU.
     beside = free.hidden / (free.hidden + free.exposed) if free.hidden > 0 else 0.0
     toll = beside * one.toll * exchange.card_bytes / exchange.every
     toll += min(one.toll, FREE_TOLL) * exchange.inside_bytes
@@ -117,7 +117,7 @@ def step_in(
 
 
 def work_on(measured: ProbeResults, one: Round, on: Sequence[int] = ()) -> ComputeTimes:
-    """Return the work of the slowest process, where some machines have the shares of all."""
+    """Return the work of the slowest process, if only some machines do the work of all."""
     if not on:
         return one.work
     work = max((one.machines[number] for number in on), key=lambda work: work.seconds)
@@ -131,12 +131,12 @@ def work_on(measured: ProbeResults, one: Round, on: Sequence[int] = ()) -> Compu
 
 
 def shares_on(measured: ProbeResults, on: Sequence[int] = ()) -> float:
-    """Return how many of today's shares a process has if these machines do all the work."""
+    """Return how many times its share a process computes if these machines do all the work."""
     return len(measured.processes) / sum(map(len, measured.members_on(on)))
 
 
 def _packing(measured: ProbeResults, exchange: Exchange, cluster: Cluster) -> float:
-    """Return the seconds an update takes of the processor to make its exchange smaller."""
+    """Return the CPU seconds that an update takes to make its exchange smaller."""
     packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
     each = packing.pack + cluster.senders * packing.unpack if packing else 0.0
     each += measured.outer_seconds if exchange.local else 0.0
@@ -146,7 +146,7 @@ def _packing(measured: ProbeResults, exchange: Exchange, cluster: Cluster) -> fl
 
 
 def _taxed(work: ComputeTimes, seconds: float) -> ComputeTimes:
-    """Return work on a processor that also does the exchange, beside the backward pass."""
+    """Return work on a CPU that also does the exchange, during the backward pass."""
     longer = work.backward + seconds
     tail = (work.backward * work.tail + seconds) / longer if longer > 0 else 1.0
     return replace(work, backward=longer, tail=tail)

@@ -14,9 +14,9 @@ from unisono.cost_model.step import StepCost
 class RunCost:
     """What a run of so many updates takes in all, and how much of that is waiting.
 
-    `together` are those of its updates that are made before and after those the exchange is
-    for, and take `together_seconds` each. Machines that went apart meet `meetings` times, for
-    `meeting_seconds` each.
+    `together` counts the warm-up and closing updates, which take `together_seconds` each.
+    Machines with local updates make all weights the same `meetings` times, which takes
+    `meeting_seconds` each time.
     """
 
     updates: int
@@ -38,7 +38,7 @@ def run_cost_of(
 ) -> RunCost:
     """Return a run with `exchange` on all machines, or on those with these numbers.
 
-    `opening` is an update of those made before and after, if there are such.
+    `opening` is a warm-up or closing update, if there are any.
     """
     job = measured.job
     together = min(job.updates, _made_together(job, exchange)) if opening else 0
@@ -67,7 +67,7 @@ def _made_together(job: TrainingJob, exchange: Exchange) -> int:
 
 
 def _meetings(job: TrainingJob) -> int:
-    """Return how often machines have to have the same: whenever anybody looks, and at last."""
+    """Return how often weights are made the same: for evaluations, checkpoints, the end."""
     first, last = job.warmup_steps, job.updates - job.closing_steps
     if last <= first:
         return 0
@@ -84,10 +84,10 @@ def _multiples(every: int, after: int, up_to: int) -> int:
 
 
 def _saving(measured: ProbeResults, exchange: Exchange, link: Link, on: Sequence[int]) -> float:
-    """Return how long checkpoints wait for what rounding left over on other machines.
+    """Return how long checkpoints wait for the residuals of other machines.
 
-    Each process hands its own, four bytes a weight, to the leading one. Machines that are
-    apart have none.
+    Each process sends its own, four bytes a weight, to the leading one. Machines that make
+    local updates have none.
     """
     job, members = measured.job, measured.members_on(on)
     if exchange.exact or len(members) == 1:
@@ -103,29 +103,29 @@ def _saving(measured: ProbeResults, exchange: Exchange, link: Link, on: Sequence
 
 
 SECONDS_PER_HOUR = 3600
-HIDDEN = 0.04  # losing less than this is hardly worth a change
-MUCH = 0.30  # of the time spent waiting for the network: too much to pay for
-WORTH_GOING_APART = 0.10  # what weights that differ for a while must gain at least
+HIDDEN = 0.04  # a smaller loss is hardly worth a change
+MUCH_WAITING = 0.30  # of the time: too much to pay for
+WORTH_GOING_APART = 0.10  # the least that local updates must gain
 
 
 def why_not(machines: int, speedup: float, waiting: float, fewer: int = 1) -> str:
-    """Return why not to train on many machines, or "" if nothing speaks against it.
+    """Return why not to train on many machines, or "".
 
-    `speedup` is that over so many `fewer`, `waiting` the share of the time for the network.
+    `speedup` is relative to so many `fewer`, `waiting` the share of time spent on the network.
     """
     if machines > fewer and speedup <= 1:
         than, whose = ("one", "its") if fewer == 1 else (str(fewer), "their")
         return f"{machines} machines are slower than {than}: {speedup:.2f} times {whose} speed"
-    if machines > 1 and waiting > MUCH:
+    if machines > 1 and waiting > MUCH_WAITING:
         return f"{waiting:.0%} of the time would be spent waiting for the network"
     return ""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One way to exchange: seconds, all told, and the share of a step that is lost.
+    """One way to exchange: mean seconds of an update, and the share of a step that is lost.
 
-    With some ways the weights of machines go `apart` for a while.
+    With local updates the weights of machines go `apart` for a while.
     """
 
     seconds: float
@@ -134,10 +134,10 @@ class Option:
 
 
 def least_drastic(options: Sequence[Option]) -> int:
-    """Return which of the ways to take: the first that loses next to nothing, or the fastest.
+    """Return which way to take: the first that loses next to nothing, or the fastest.
 
-    The exact way comes first. One that loses something in every step is better than a later
-    one that is no faster all told. Weights go apart only where that gains much.
+    The exact way comes first. A way that loses something in every step is better than a later
+    one whose run is no shorter. Weights go apart only if that gains much.
     """
     places = range(len(options))
     fastest = min(places, key=lambda place: options[place].seconds)

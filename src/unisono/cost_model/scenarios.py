@@ -1,6 +1,6 @@
-"""One way to run a job, as measurements foretell it.
+"""All ways to run a job on some machines: what each takes, which is configured, which is best.
 
-All ways to run a job on some machines: which is configured, and which is to be taken.
+A way is a scenario: a number of machines and an exchange.
 """
 
 import math
@@ -39,8 +39,8 @@ from unisono.cost_model.run_cost import (
 from unisono.cost_model.step import USUAL_BUCKET_MB, ComputeTimes, StepCost
 from unisono.cost_model.strategies import AUTO, STRATEGIES, is_local
 
-# What the physics leaves out, as a share of a step, besides what the rounds differ by: with it
-# 21 of the 24 cases of benchmarks/check.py are within the interval.
+# The error of the model, as a share of a step, besides the spread of the rounds: with it 21 of
+# the 24 cases of benchmarks/check.py are within the interval.
 LEFT_OUT = 0.08
 NINETY = 1.645  # standard deviations that hold 90 % of a normal distribution
 SIGMA = 1.4826  # of a normal distribution, in median deviations
@@ -48,7 +48,7 @@ SIGMA = 1.4826  # of a normal distribution, in median deviations
 
 @dataclass(frozen=True)
 class Interval:
-    """A number and where it lies nine times out of ten."""
+    """A number and its 90 % interval."""
 
     low: float
     middle: float
@@ -59,8 +59,8 @@ class Interval:
 class Scenario:
     """One way to run the job: on so many machines, with this exchange.
 
-    `step` is an update that the exchange is for, `course` the whole run. `hosts` are the names
-    of the machines if these are not all.
+    `step` is a usual update, neither of the warm-up nor a closing one; `course` is the whole
+    run. `hosts` are the names of the machines unless these are all.
     """
 
     machines: int
@@ -82,7 +82,7 @@ class Scenario:
 
     @property
     def update_seconds(self) -> float:
-        """Return what an update takes with its share of the whole run, if its end is known."""
+        """Return the mean time of an update over the whole run, if its end is known."""
         return _for_each(self.course, self.step)
 
     @property
@@ -127,7 +127,7 @@ def scenario_of(
 def _bucket_for(
     measured: ProbeResults, rounds: Sequence[Round], exchange: Exchange, on: Sequence[int]
 ) -> float:
-    """Return the size of buckets: as it is set, or with "auto" the best, or the usual."""
+    """Return the size of buckets: as set, or with "auto" the best, or else the usual."""
     if measured.job.bucket_mb or measured.job.strategy != AUTO:
         return measured.job.bucket_mb or USUAL_BUCKET_MB
     return best_bucket(measured, rounds, exchange, on)
@@ -140,7 +140,7 @@ def _opening(
     bucket_mb: float,
     on: Sequence[int],
 ) -> StepCost | None:
-    """Return an update of those before machines go apart, or gradients become narrow."""
+    """Return an update of the warm-up, if the strategy has one."""
     if not STRATEGIES[exchange.strategy].warm_up:
         return None
     first = replace(exchange, every=1, local=False)
@@ -171,7 +171,7 @@ def _interval(values: Sequence[float]) -> Interval:
     return Interval(max(0.0, middle - half), middle, middle + half)
 
 
-WORTH_A_STEP = 0.01  # what twice as many local steps must gain at least
+WORTH_A_STEP = 0.01  # the least that twice as many local steps must gain
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Scenarios:
 def each_alone(
     measured: ProbeResults, rounds: Sequence[Round], price: float
 ) -> dict[int, Scenario]:
-    """Return each machine by itself, the fastest first: they may be of different makes."""
+    """Return each machine by itself, the fastest first: they may differ."""
     ways = {}
     for number in range(measured.machines):
         cluster = cluster_of(measured, rounds[0].link, [number])
@@ -212,7 +212,7 @@ def scenarios_on(
     link = middle_link(rounds)
     cluster = cluster_of(measured, link, on)
     works = [work_on(measured, one, on) for one in rounds]
-    # An exchange has to be over when the next begins, also when an update was a short one.
+    # An exchange has to end before the next begins, even if an update was short.
     quickest = min(works, key=lambda work: work.seconds)
     ways = [
         scenario_of(measured, rounds, exchange, price, alone, on)
@@ -235,7 +235,7 @@ def scenarios_on(
 
 
 def middle_link(rounds: Sequence[Round]) -> Link:
-    """Return the link as it usually was."""
+    """Return the median link."""
     return Link(median(one.link.bytes_per_second for one in rounds), rounds[0].link.latency)
 
 
@@ -258,17 +258,17 @@ def _may_advise(exchange: Exchange) -> bool:
 
 @dataclass(frozen=True)
 class _Losses:
-    """What ways lose to the network and to packing, of updates that are `usual` work."""
+    """The time that ways lose to the network and to quantizing, for updates of `usual` work."""
 
     rounds: Sequence[Round]
     usual: ComputeTimes
 
     def of(self, ways: Sequence[Scenario]) -> list[float]:
-        """Return the share of the time that each loses.
+        """Return the share of the time that each way loses.
 
-        Compared with an exact exchange over a network without a limit, or the fastest way.
+        The reference is an exact exchange over an unlimited network, or the fastest way.
         """
-        # Over a slow network a byte takes more of the processor than it would over a fast one.
+        # Over a slow network a byte takes more CPU time than over a fast one.
         toll = min(middle_of(self.rounds).toll, FREE_TOLL)
         free = self.usual.seconds + toll * ways[0].exchange.card_bytes
         ideal = min(free, *(way.step.seconds for way in ways))

@@ -1,10 +1,8 @@
-"""Exchanging gradients while the backward pass still computes others.
+"""What one update costs: computing, and the part of the exchange that is exposed.
 
-Gradients become ready from the last layer to the first. As soon as a bucket of them is full,
-it is sent; buckets go one after the other. What is still on the wire when the backward pass
-ends is what a step waits for.
-
-What one update costs: computing, and what of the exchange is left to wait for.
+Gradients become ready from the last layer to the first. As soon as a bucket of them is full, it
+is sent; buckets go one after the other. A step waits for what is still on the wire when the
+backward pass ends.
 """
 
 from collections.abc import Sequence
@@ -20,7 +18,7 @@ MEGABYTE = 1 << 20
 def buckets_of(gradient_bytes: int, bucket_mb: float) -> list[int]:
     """Return the sizes of the buckets in the order in which they become ready.
 
-    torch makes the first one small only if it is left the choice of all.
+    torch makes the first bucket smaller only if no size is set.
     """
     limit = max(1, int(bucket_mb * MEGABYTE))
     whole, rest = divmod(gradient_bytes, limit)
@@ -28,7 +26,7 @@ def buckets_of(gradient_bytes: int, bucket_mb: float) -> list[int]:
 
 
 def ready_times(sizes: Sequence[int], backward: float) -> list[float]:
-    """Return when each bucket is full, if gradients come evenly over the backward pass."""
+    """Return when each bucket is full, if gradients come at an even pace."""
     whole, done, times = sum(sizes), 0, []
     for size in sizes:
         done += size
@@ -71,7 +69,7 @@ def embedding_first(gradients: Sequence[Gradient]) -> list[Gradient]:
 def arrivals(
     ready: Sequence[float], wire_bytes: Sequence[float], link: Link, messages: int = 1
 ) -> list[float]:
-    """Return when each bucket has arrived; each waits until it is full and its turn."""
+    """Return when each bucket has arrived; each waits until it is full and for its turn."""
     free, times = 0.0, []
     for time, count in zip(ready, wire_bytes, strict=True):
         free = max(free, time) + link.seconds(count, messages)
@@ -83,9 +81,9 @@ def arrivals(
 class ComputeTimes:
     """Seconds of one update on one process, without any exchange.
 
-    `other` is what every update pays besides: data not ready, evaluations and checkpoints
-    spread over the updates between them. `tail` is the share of the backward pass in which
-    gradients become final and can be sent: that of the last micro-batch.
+    `other` is what else every update takes, such as waiting for data. `tail` is the share of
+    the backward pass in which gradients become final and can be sent: that of the last
+    micro-batch.
     """
 
     forward: float
@@ -102,7 +100,7 @@ class ComputeTimes:
 
 @dataclass(frozen=True)
 class StepCost:
-    """One update: its length, and how much of its exchange was seen and how much hidden."""
+    """One update: its length, and how much of its exchange is exposed and how much hidden."""
 
     seconds: float
     computing: float
@@ -117,7 +115,7 @@ class StepCost:
 
 @dataclass(frozen=True)
 class Inside:
-    """The way between the processes of a machine, and how many messages follow each other."""
+    """The link inside a machine, and how many messages follow each other on it."""
 
     link: Link
     hops: int = 1
@@ -140,9 +138,9 @@ def step_of(
 ) -> StepCost:
     """Return what an update costs; `hops` messages follow each other in one exchange.
 
-    Where nobody has seen when which of the `gradients` is ready, they come evenly. What each
-    process passes on within its machine takes the way `inside`, if that is given: a bucket
-    first, and then what goes between machines.
+    Without `gradients` that say when each is ready, they come at an even pace. What each
+    process passes on within its machine takes the link `inside`, if that is given: each bucket
+    first passes there, and then between machines.
     """
     within = exchange.inside_bytes if inside else 0.0
     if exchange.card_bytes <= 0 and within <= 0:

@@ -1,7 +1,7 @@
 """The reference strategy: run the micro-batches, then sum every gradient once.
 
-It overlaps nothing and is therefore slower than `ddp`, but it is short enough to be
-checked by eye, and the other strategies are tested against it.
+It overlaps nothing and is therefore slower than DDP, but it is short enough to check by eye,
+and the other strategies are tested against it.
 """
 
 from collections.abc import Sequence
@@ -58,8 +58,8 @@ class SummedReplica:
         return total
 
     def _sum_gradients(self) -> None:
-        # A parameter no micro-batch reached still takes part, as zeros: the message must
-        # have the same layout on every rank.
+        # A parameter without a gradient takes part as zeros: the message must have the same
+        # layout on every rank.
         wanted = [p for p in self.module.parameters() if p.requires_grad]
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in wanted]
         summed = self.comm.sum(torch.cat([g.flatten() for g in grads]))

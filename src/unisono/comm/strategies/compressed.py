@@ -1,15 +1,23 @@
-"""Gradients in fewer bits: each bucket is packed and sent while the rest is computed.
+"""Gradient compression: each bucket is quantized and sent while the rest is computed.
 
-Packed numbers cannot be added on the way, so every machine gets the bytes of all others, and
-each adds them up in the same order: all come to the same bits. What rounding dropped is added
-to the next gradient, so that nothing is lost, only late. The processes of a machine first make
-their exact sum, of which one packs, sends and keeps what was dropped.
+Quantized numbers cannot be added on the way, so every machine gets the bytes of all others and
+adds them up in the same order: all come to the same bits. What rounding dropped, the residual,
+is added to the next gradient (error feedback): nothing is lost, it only arrives later. The
+processes of a machine first make their exact sum; one of them quantizes it, sends it and keeps
+the residual.
+
+Where one matrix both embeds words and scores them, its gradient is the largest of a model, and
+final only when the backward pass reaches the first layer: no computing is left to hide its
+exchange. But most of it comes from scoring, where the backward pass begins. So during a pass
+scoring has a weight of its own, in the same memory, whose gradient is ready first. What
+embedding adds to it is delayed: it is sent with the next update, like a residual.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -18,21 +26,84 @@ from torch._C._distributed_c10d import GradBucket
 from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState, StrategyTensors
 from unisono.comm.settings import Sync
 from unisono.comm.strategies.ddp import DdpReplica
-from unisono.comm.strategies.delayed_embedding_grad import (
-    DelayedEmbeddingGrad,
-    delayed_embedding_grad_of,
+from unisono.comm.strategies.packed_gather import (
+    CommThread,
+    PackedGather,
+    PendingGather,
+    Subgroups,
+    make_subgroups,
 )
-from unisono.comm.strategies.packed_gather import CommThread, PackedGather, PendingGather
 from unisono.comm.strategies.quantize import Bits, padded
-from unisono.comm.strategies.residuals import Residuals
-from unisono.comm.strategies.strategy_state import SameWeights
-from unisono.comm.strategies.subgroups import Subgroups, make_subgroups
+from unisono.comm.strategies.strategy_state import Residuals, SameWeights
 from unisono.comm.strategies.threaded_replica import replica_alone
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.stopwatch import Stopwatch
 from unisono.units import seconds_of
 
-LEFT_OVER = "/gradient_left_over"
+
+@runtime_checkable
+class TiedModel(Protocol):
+    """A model that may embed and score words with one matrix."""
+
+    @property
+    def tied_matrix(self) -> nn.Parameter | None:
+        """Return that matrix, if there is one."""
+        ...
+
+    def scoring_with(self, matrix: nn.Parameter) -> AbstractContextManager[None]:
+        """Score words with `matrix` while the block runs."""
+        ...
+
+
+class DelayedEmbeddingGrad:
+    """The tied matrix of a model as two weights in the same memory, each with a gradient."""
+
+    def __init__(self, model: TiedModel, matrix: nn.Parameter) -> None:
+        self._model, self.embeds = model, matrix
+        self.scores = nn.Parameter(matrix.detach())
+
+    @contextmanager
+    def only_scores(self) -> Iterator[None]:
+        """Let only the weight that scores require a gradient while the block runs."""
+        self.embeds.requires_grad_(False)
+        try:
+            with self._model.scoring_with(self.scores):
+                yield
+        finally:
+            self.embeds.requires_grad_(True)
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Compute the gradients of embedding and of scoring apart while the block runs."""
+        self.scores.data = self.embeds.data  # loading a checkpoint may have replaced it
+        self.scores.grad = self.embeds.grad = None
+        with self._model.scoring_with(self.scores):
+            yield
+
+    def take(self) -> Tensor | None:
+        """Return the delayed part, and leave the part that was in time in the matrix's `.grad`.
+
+        If the delayed part is not finite, make `.grad` so too: the update must be skipped.
+        """
+        delayed = self.embeds.grad
+        self.embeds.grad, self.scores.grad = self.scores.grad, None
+        if delayed is not None and not bool(delayed.sum().isfinite()):
+            self.embeds.grad = torch.full_like(self.embeds, torch.nan)
+        return delayed
+
+
+def delayed_embedding_grad_of(model: nn.Module) -> DelayedEmbeddingGrad | None:
+    """Return the tied matrix of a model that has one, or None."""
+    tied: object = model
+    if not isinstance(tied, TiedModel):
+        return None
+    matrix = tied.tied_matrix
+    if matrix is None or not matrix.requires_grad:
+        return None
+    return DelayedEmbeddingGrad(tied, matrix)
+
+
+RESIDUAL_SUFFIX = "/gradient_left_over"  # of a tensor's name in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -50,45 +121,47 @@ class Compressed:
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         if comm.world.size == 1:
             return replica_alone(model, comm)
-        lines, weights = make_subgroups(comm, self.timeout_seconds), trained_weights(model)
-        words = delayed_embedding_grad_of(model)
-        if words is not None:
-            weights = {n: words.scores if w is words.reads else w for n, w in weights.items()}
-        packed = PackedSum(weights, lines, self.bits, comm.world.device)
-        if words is not None:
-            return DelayedEmbeddingReplica(model, words, packed, comm, self.bucket_mb)
+        subgroups, weights = make_subgroups(comm, self.timeout_seconds), trained_weights(model)
+        embedding = delayed_embedding_grad_of(model)
+        if embedding is not None:
+            weights = {
+                n: embedding.scores if w is embedding.embeds else w for n, w in weights.items()
+            }
+        packed = QuantizedSum(weights, subgroups, self.bits, comm.world.device)
+        if embedding is not None:
+            return DelayedEmbeddingReplica(model, embedding, packed, comm, self.bucket_mb)
         return DdpReplica(model, comm, self.bucket_mb, packed.send, packed)
 
 
 class DelayedEmbeddingReplica:
-    """A replica that sends what reading words adds to their gradient an update later."""
+    """A replica that sends the embedding's part of the tied gradient one update later."""
 
     def __init__(
         self,
         model: nn.Module,
-        words: DelayedEmbeddingGrad,
-        packed: "PackedSum",
+        embedding: DelayedEmbeddingGrad,
+        packed: "QuantizedSum",
         comm: Comm,
         bucket_mb: float,
     ) -> None:
-        self.module, self._words, self._packed = model, words, packed
-        with words.only_scores():
+        self.module, self._embedding, self._packed = model, embedding, packed
+        with embedding.only_scores():
             self._replica = DdpReplica(model, comm, bucket_mb, packed.send, packed)
-        self._replica.ends_with(words.reads)
+        self._replica.ends_with(embedding.embeds)
 
     @property
     def memory(self) -> StrategyState:
-        """Return what was dropped, and what was late."""
+        """Return the residuals, and the delayed gradient."""
         return self._packed
 
     def gradients(
         self, batches: Sequence[Any], loss_of: LossOf, stopwatch: Stopwatch
     ) -> Tensor:
-        with self._words.apart():
+        with self._embedding.apart():
             loss = self._replica.gradients(batches, loss_of, stopwatch)
-        late = self._words.take()
-        if late is not None:
-            self._packed.keep_late(self._words.scores, late)
+        delayed = self._embedding.take()
+        if delayed is not None:
+            self._packed.delay(self._embedding.scores, delayed)
         return loss
 
 
@@ -97,97 +170,103 @@ def trained_weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: w for name, w in model.named_parameters() if w.requires_grad}
 
 
-class PackedSum(SameWeights):
-    """Sums buckets over all processes by sending them packed; keeps what that dropped."""
+class QuantizedSum(SameWeights):
+    """Sums buckets over all processes by sending them quantized; keeps the residuals."""
 
     def __init__(
-        self, weights: Mapping[str, Tensor], lines: Subgroups, bits: Bits, device: str
+        self, weights: Mapping[str, Tensor], subgroups: Subgroups, bits: Bits, device: str
     ) -> None:
-        self._late: dict[Tensor, Tensor] = {}
-        self._messenger, self._scale = PackedGather(lines.parties, bits, lines.between), 1.0
-        self._left_overs, self._lines = Residuals(weights), lines
-        self._beside = CommThread(device)
-        self._rooms: dict[int, Tensor] = {}
+        self._delayed: dict[Tensor, Tensor] = {}
+        self._scale = 1.0
+        self._gather = PackedGather(subgroups.senders, bits, subgroups.between)
+        self._residuals, self._subgroups = Residuals(weights), subgroups
+        self._thread = CommThread(device)
+        self._buffers: dict[int, Tensor] = {}
 
     def begin(self, step: int, scale: float) -> None:
-        self._left_overs.settle(moved=False)  # of an exchange that nobody settled
-        self._late, self._scale = {}, scale
+        self._residuals.settle(moved=False)  # of an exchange that was never settled
+        self._delayed, self._scale = {}, scale
 
-    def keep_late(self, weight: Tensor, gradient: Tensor) -> None:
+    def delay(self, weight: Tensor, gradient: Tensor) -> None:
         """Add `gradient` to the one of `weight` in the next update, if this one is made."""
-        self._late[weight] = gradient if self._scale == 1.0 else gradient / self._scale
+        self._delayed[weight] = gradient if self._scale == 1.0 else gradient / self._scale
 
     def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
-        if moved and not self._lines.leads:
-            self._left_overs.load({})  # whatever it was, the first of the machine has it now
-        self._left_overs.settle(moved=moved)
-        for weight, gradient in self._late.items() if moved else ():
-            self._left_overs.add(weight, gradient)
-        self._late = {}
+        if moved and not self._subgroups.leads:
+            self._residuals.load({})  # the first process of the machine has it now
+        self._residuals.settle(moved=moved)
+        for weight, gradient in self._delayed.items() if moved else ():
+            self._residuals.add(weight, gradient)
+        self._delayed = {}
 
     def state(self) -> StrategyTensors:
-        left = self._left_overs.tensors()
-        return StrategyTensors(own={name + LEFT_OVER: tensor for name, tensor in left.items()})
+        left = self._residuals.tensors()
+        return StrategyTensors(
+            own={name + RESIDUAL_SUFFIX: tensor for name, tensor in left.items()}
+        )
 
     def load(self, kept: StrategyTensors) -> None:
-        self._left_overs.load(residuals_in(kept))
+        self._residuals.load(residuals_in(kept))
 
     def forget(self) -> None:
-        """Drop what is left over, and the memory for it."""
-        self._left_overs.load({})
-        self._rooms = {}
+        """Drop the residuals, and the memory for them."""
+        self._residuals.load({})
+        self._buffers = {}
 
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """Return the sum to come of `bucket` over all processes."""
         gradient, number = bucket.buffer(), bucket.index()
-        count, wanted = gradient.numel(), self._wanted(gradient, number, bucket.parameters())
-        if self._lines.inside is not None:
-            return self._beside.do(partial(self._in_turn, number, wanted, count))
-        return self._beside.do(partial(_arrived, self._underway(number, wanted), count))
-
-    def _wanted(self, gradient: Tensor, number: int, weights: Sequence[Tensor]) -> Tensor:
-        """Return the gradient with what was left over, filled up to whole blocks."""
         count = gradient.numel()
-        if not self._lines.leads and not self._left_overs.has(weights):
-            wanted = self._room(number, gradient)
+        wanted = self._with_residual(gradient, number, bucket.parameters())
+        if self._subgroups.inside is not None:
+            return self._thread.do(partial(self._sum_by_machines, number, wanted, count))
+        return self._thread.do(partial(_arrived, self._pending(number, wanted), count))
+
+    def _with_residual(
+        self, gradient: Tensor, number: int, weights: Sequence[Tensor]
+    ) -> Tensor:
+        """Return the gradient plus the residual, padded to whole blocks."""
+        count = gradient.numel()
+        if not self._subgroups.leads and not self._residuals.has(weights):
+            wanted = self._buffer(number, gradient)
             wanted[:count] = gradient
         else:
-            # Left-overs are those of the gradient itself, whatever this update's scale.
-            left = self._left_overs.of(number, weights)
-            wanted = self._left_overs.spare(number)
+            # Residuals are kept without the loss scale, which may differ in each update.
+            left = self._residuals.of(number, weights)
+            wanted = self._residuals.spare(number)
             torch.add(gradient, left[:count], alpha=self._scale, out=wanted[:count])
         wanted[count:] = 0.0
         return wanted
 
-    def _room(self, number: int, gradient: Tensor) -> Tensor:
-        size, room = padded(gradient.numel()), self._rooms.get(number)
-        if room is None or room.numel() != size:
-            room = self._rooms[number] = gradient.new_empty(size)
-        return room
+    def _buffer(self, number: int, gradient: Tensor) -> Tensor:
+        size, buffer = padded(gradient.numel()), self._buffers.get(number)
+        if buffer is None or buffer.numel() != size:
+            buffer = self._buffers[number] = gradient.new_empty(size)
+        return buffer
 
-    def _in_turn(self, number: int, wanted: Tensor, count: int) -> Tensor:
-        """Sum within the machine, between machines, and hand it out within the machine."""
-        self._lines.to_first(wanted)
-        total = self._underway(number, wanted).total() if self._lines.leads else wanted
-        self._lines.from_first(total)
+    def _sum_by_machines(self, number: int, wanted: Tensor, count: int) -> Tensor:
+        """Reduce within the machine, sum between machines, broadcast within the machine."""
+        self._subgroups.reduce_to_first(wanted)
+        total = self._pending(number, wanted).total() if self._subgroups.leads else wanted
+        self._subgroups.broadcast_from_first(total)
         return total[:count]
 
-    def _underway(self, number: int, wanted: Tensor) -> PendingGather:
-        underway, dropped = self._messenger.send(wanted)
+    def _pending(self, number: int, wanted: Tensor) -> PendingGather:
+        pending, dropped = self._gather.send(wanted)
         if self._scale != 1.0:
             dropped /= self._scale
-        self._left_overs.propose(number, dropped)
-        return underway
+        self._residuals.propose(number, dropped)
+        return pending
 
 
-def _arrived(underway: PendingGather, count: int) -> Tensor:
-    return underway.total()[:count]
+def _arrived(pending: PendingGather, count: int) -> Tensor:
+    return pending.total()[:count]
 
 
 def residuals_in(kept: StrategyTensors) -> dict[str, Tensor]:
-    """Return the left-overs of gradients among what was kept, by the name of the weight."""
+    """Return the residuals among what was kept, by the name of the weight."""
     return {
-        name.removesuffix(LEFT_OVER): tensor
+        name.removesuffix(RESIDUAL_SUFFIX): tensor
         for name, tensor in kept.own.items()
-        if name.endswith(LEFT_OVER)
+        if name.endswith(RESIDUAL_SUFFIX)
     }

@@ -1,4 +1,4 @@
-"""PyTorch's DistributedDataParallel, which sends gradients while the rest is computed."""
+"""PyTorch's DistributedDataParallel: it sends gradients during the backward pass."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -47,8 +47,8 @@ def sum_bucket(
     return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]
 
 
-def already(total: Tensor) -> torch.futures.Future[Tensor]:
-    """Return a sum that is there."""
+def completed(total: Tensor) -> torch.futures.Future[Tensor]:
+    """Return a future whose result is `total`."""
     future: torch.futures.Future[Tensor] = torch.futures.Future()
     future.set_result(total)
     return future
@@ -72,15 +72,15 @@ class DdpReplica:
             model,
             bucket_cap_mb=bucket_mb,
             gradient_as_bucket_view=True,
-            init_sync=False,  # it would send all weights; who builds the model sees to it
+            init_sync=False,  # it would send all weights; the trainer has done that
         )
-        # DDP keeps what its hook is given. Given the replica, which keeps DDP, neither would
-        # ever be freed, and a process group still in use at exit aborts the process.
+        # DDP keeps the state of its hook. If that were the replica, which keeps DDP, neither
+        # would ever be freed, and a process group still in use at exit aborts the process.
         self._sender = _Sender(send, on_gpu=comm.world.device.startswith("cuda"))
         self._wrapped.register_comm_hook(self._sender, _send_bucket)
 
     def ends_with(self, weight: nn.Parameter) -> None:
-        """Take note of a weight in no bucket whose gradient is ready after all others."""
+        """Note a weight in no bucket whose gradient is ready after all others."""
         weight.register_post_accumulate_grad_hook(partial(_note_last, self._sender))
 
     def gradients(
@@ -112,10 +112,10 @@ class DdpReplica:
 
 
 class _Sender:
-    """Sends buckets, and knows when each was ready and under way, and what sending took.
+    """Sends buckets, and records when each was ready and how long its exchange took.
 
-    The last bucket is ready when the last gradient is, unless one is in none: what follows is
-    only waiting.
+    The last bucket is ready when the last gradient is, unless a weight is in no bucket: what
+    follows is only waiting.
     """
 
     def __init__(self, send: Send, *, on_gpu: bool) -> None:
@@ -132,7 +132,7 @@ class _Sender:
         self._on_device.clear()
 
     def note_ready(self) -> None:
-        """Take note that a bucket is ready; on a GPU it will be, when it comes to this."""
+        """Note that a bucket is ready; a GPU records an event for that."""
         self.last_ready, self.busy_before = time.perf_counter(), self.busy
         if self.on_gpu:
             self.last_event = _event_now()
@@ -140,17 +140,17 @@ class _Sender:
     def exposed(self) -> float:
         """Return the seconds from the last gradient to the last sum; wait for a GPU's."""
         if self.last_event is None:
-            # What sending the buckets before took of this thread was no computing either.
+            # The time this thread spent sending earlier buckets was not computing either.
             return time.perf_counter() - (self.last_ready - self.busy_before)
         summed = _event_now()
         summed.synchronize()
         return _seconds(self.last_event, summed)
 
     def note_summed(self, began: float, issued: torch.cuda.Event | None) -> None:
-        """Take note that a bucket is summed; on a GPU it will be, when it comes to this.
+        """Note that a bucket is summed; a GPU records an event for that.
 
-        A GPU's futures come at once. What follows one is done on a stream of its own, which
-        waits for the exchange: so does an event that is recorded there.
+        The future of a GPU's sum is ready at once. Its callback runs on a stream of its own,
+        which waits for the exchange; so does an event recorded there.
         """
         if issued is None:
             self.under_way.append((began, time.perf_counter()))
@@ -158,9 +158,9 @@ class _Sender:
             self._on_device.append((issued, _event_now()))
 
     def hidden(self, until: float) -> float:
-        """Return for how long sums were under way before `until`; a GPU's events know when.
+        """Return for how long sums were pending before `until`, by a GPU's events if any.
 
-        Only after `exposed`, which waits for the last of them.
+        Call it after `exposed`, which waits for the last of them.
         """
         if self.last_event is None or not self._on_device:
             return covered(self.under_way, until)

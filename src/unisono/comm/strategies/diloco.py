@@ -1,11 +1,11 @@
-"""DiLoCo: machines make updates of their own, and agree on the weights a piece at a time.
+"""DiLoCo: machines make local updates, and agree on one fragment of the weights at a time.
 
-Each takes `local_steps` updates with the gradients of its own processes, summed exactly.
-Meanwhile one fragment of the weights after the other is agreed on: every machine sends how far
-it has moved from the weights that all had, packed, while it goes on computing; the mean of it
-is the gradient of an outer Nesterov optimizer, which moves the common weights. Whoever moved on
-in the meantime keeps that.
-In the first and the last updates of a run all gradients are exchanged, packed in as many bits.
+Each machine makes `local_steps` updates with the exact sum of its own processes' gradients.
+Meanwhile the machines agree on one fragment of the weights after the other: each sends,
+quantized, how far it has moved from the weights that all had in common, and goes on computing.
+The mean of that is the gradient of an outer Nesterov optimizer, which moves the common weights.
+What a machine has moved in the meantime is kept.
+In the first and the last updates of a run all gradients are exchanged, in as many bits.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ from unisono.comm.group import Solo
 from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState, StrategyTensors, World
 from unisono.comm.settings import Sync
 from unisono.comm.strategies.all_reduce import SummedReplica
-from unisono.comm.strategies.compressed import PackedSum, trained_weights
-from unisono.comm.strategies.ddp import DdpReplica, already, sum_bucket
+from unisono.comm.strategies.compressed import QuantizedSum, trained_weights
+from unisono.comm.strategies.ddp import DdpReplica, completed, sum_bucket
 from unisono.comm.strategies.diloco_outer import OuterOptimizer, check_finite
+from unisono.comm.strategies.packed_gather import make_subgroups
 from unisono.comm.strategies.quantize import Bits
-from unisono.comm.strategies.subgroups import make_subgroups
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.stopwatch import Stopwatch
 from unisono.units import seconds_of
@@ -39,10 +39,9 @@ MOMENTUM = "/outer_momentum"
 class Diloco:
     """Agree on all weights once in `local_steps` updates, in at most so many `fragments`.
 
-    Updates up to `warmup_steps` and after `last_local_step` (0 is none) are made together.
-    Updates that a machine makes by itself take `local_rate` times the usual rate; 0 is what
-    `usual_rate` says of words and of all other weights. With `waits`, nothing is computed
-    while a fragment is on its way.
+    Machines make the updates up to `warmup_steps` and after `last_local_step` (0 is none)
+    together. Local updates take `local_rate` times the schedule's rate; 0 means `usual_rate`.
+    With `waits`, nothing is computed while a fragment is being exchanged.
     """
 
     local_steps: int = 8
@@ -75,37 +74,38 @@ class Diloco:
         return LocalReplica(model, comm, self)
 
     def is_local(self, step: int) -> bool:
-        """Whether processes make update `step` each for itself."""
+        """Whether machines make update `step` each by itself."""
         over = bool(self.last_local_step) and step > self.last_local_step
         return step > self.warmup_steps and not over
 
 
 def usual_rate(machines: int, *, words: bool) -> float:
-    """Return how many times the usual rate updates take that machines make by themselves.
+    """Return how many times the schedule's rate local updates take.
 
-    A rare word is met by one machine at a time. Adam moves it as far there as all together
-    would have moved it, whatever the size of the gradient, and the mean over all machines is
-    a share of that. So words go as many times as far as there are machines; beyond four, what
-    has not been tried grows more slowly. Other weights are met by all in every update.
+    A rare word appears on one machine at a time. Adam moves its embedding there as far as all
+    machines together would have, whatever the size of the gradient, and the mean over all
+    machines is a fraction of that. So embeddings (`words`) take as many times the rate as there
+    are machines; beyond four, which has not been tried, the factor grows more slowly. All
+    machines have gradients for the other weights in every update.
     """
     return min(float(machines), 2 * sqrt(machines)) if words else 1.0
 
 
 class LocalReplica:
-    """A replica that has the gradients of its machine, or the sum over all, by the update."""
+    """A replica whose gradients are the sum over its machine, or over all processes."""
 
     def __init__(self, model: nn.Module, comm: Comm, settings: Diloco) -> None:
         self.module = model
         self._rounds = rounds = Rounds(model, comm, settings)
         self._together = DdpReplica(model, comm, settings.bucket_mb, rounds.send, rounds)
         self._alone: Replica = self._together
-        # DDP makes its buckets anew once, and all have to take part: all use it, or nobody.
-        if not rounds.lines.tiered:
+        # DDP rebuilds its buckets once, with all processes: all of them use it, or none.
+        if not rounds.subgroups.tiered:
             self._alone = SummedReplica(model, Solo(World(device=comm.world.device)))
 
     @property
     def memory(self) -> StrategyState:
-        """Return the rounds in which weights are agreed on."""
+        """Return the rounds in which machines agree on weights."""
         return self._rounds
 
     def gradients(
@@ -113,23 +113,25 @@ class LocalReplica:
     ) -> Tensor:
         if not self._rounds.local:
             return self._together.gradients(batches, loss_of, stopwatch)
-        # The mean of what processes do is to be what they would do together: each machine
-        # takes its share of the loss for the whole.
-        lines = self._rounds.lines
-        times = lines.size / lines.members
+        # The mean of all local updates must be the update they would make together: each
+        # machine scales its share of the loss to the whole.
+        subgroups = self._rounds.subgroups
+        times = subgroups.size / subgroups.members
         whole = self._alone.gradients(batches, lambda m, b: loss_of(m, b) * times, stopwatch)
         return whole / times
 
 
 class Rounds:
-    """When which fragment is sent, and when all weights are made the same."""
+    """Decides when to send which fragment, and when to make all weights the same."""
 
     def __init__(self, model: nn.Module, comm: Comm, settings: Diloco) -> None:
         self._weights = trained_weights(model)
         self._settings = settings
-        # On the lines that are there, each step's small messages would wait for fragments.
-        self.lines = make_subgroups(comm, settings.timeout_seconds, own=True)
-        self._packed = PackedSum(self._weights, self.lines, settings.bits, comm.world.device)
+        # In the default group, the small messages of each step would wait for fragments.
+        self.subgroups = make_subgroups(comm, settings.timeout_seconds, own=True)
+        self._packed = QuantizedSum(
+            self._weights, self.subgroups, settings.bits, comm.world.device
+        )
         self._momenta: dict[str, Tensor] = {}
         self._outer: OuterOptimizer | None = None
         self.local = False
@@ -137,7 +139,7 @@ class Rounds:
     def rate_factor(self, *, words: bool) -> float:
         if not self.local:
             return 1.0
-        return self._settings.local_rate or usual_rate(self.lines.parties, words=words)
+        return self._settings.local_rate or usual_rate(self.subgroups.senders, words=words)
 
     @property
     def agreed(self) -> bool:
@@ -145,12 +147,12 @@ class Rounds:
         return self._outer is None
 
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-        """Return the sum to come of `bucket`: of this machine's, or packed of all processes."""
+        """Return the pending sum of `bucket`: over this machine, or quantized over all."""
         if not self.local:
             return self._packed.send(bucket)
-        if self.lines.inside is None:
-            return already(bucket.buffer())
-        return sum_bucket(bucket, self.lines.inside)
+        if self.subgroups.inside is None:
+            return completed(bucket.buffer())
+        return sum_bucket(bucket, self.subgroups.inside)
 
     def begin(self, step: int, scale: float) -> None:
         self.local = self._settings.is_local(step)
@@ -158,7 +160,7 @@ class Rounds:
         if self.local and self._outer is None:
             self._packed.forget()  # it would be out of date when the closing updates come
             self._outer = OuterOptimizer(
-                self._weights, self._momenta, self.lines, self._settings
+                self._weights, self._momenta, self.subgroups, self._settings
             )
 
     def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
@@ -170,15 +172,15 @@ class Rounds:
             self._outer.take_turn(step - self._settings.warmup_steps)
 
     def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
-        """Take the mean of all weights, and of the `others` that follow from them."""
+        """Replace all weights, and the `others` that depend on them, by their means."""
         if self._outer is None:
             return
         self._outer.close()
         self._momenta = self._outer.momenta()
         self._outer = None
         check_finite([weight.data for weight in self._weights.values()], "the mean of weights")
-        take_means(self.lines.sum, self.lines.size, others)
-        take_means(partial(self.lines.sum, rough=True), self.lines.size, rough)
+        take_means(self.subgroups.sum, self.subgroups.size, others)
+        take_means(partial(self.subgroups.sum, rough=True), self.subgroups.size, rough)
 
     def is_last_apart(self, step: int) -> bool:
         return self.local and not self._settings.is_local(step + 1)

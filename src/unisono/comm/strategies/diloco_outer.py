@@ -1,10 +1,9 @@
-"""The weights of a model as one row of numbers, cut into equal pieces that take turns.
+"""The outer optimizer of DiLoCo: it moves the common weights by what machines did locally.
 
-The outer optimizer of DiLoCo: common weights that are moved by what processes did alone.
-
-A fragment of the weights is one row of n numbers. `anchor` is what all processes have in
-common of it, `here` this process's own at the moment of sending. The processes of a machine
-move together: one of them sends for all, and what is left over of it is kept there.
+All weights of a model form one row of numbers, cut into equal fragments that take turns. Of a
+fragment, `anchor` holds the weights that all processes have in common, `here` those of this
+process when it sent them. The processes of a machine move together: one of them sends for all
+and keeps the residual.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +13,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from unisono.comm.strategies.packed_gather import PackedGather, PendingGather, packed_sum
+from unisono.comm.strategies.packed_gather import (
+    PackedGather,
+    PendingGather,
+    Subgroups,
+    quantized_sum,
+)
 from unisono.comm.strategies.quantize import Bits, padded
-from unisono.comm.strategies.subgroups import Subgroups
 from unisono.errors import RunError
 
 
@@ -67,7 +70,7 @@ def turn(local_step: int, local_steps: int, count: int) -> int | None:
     return None
 
 
-FEW = 4
+FEW_SENDERS = 4
 NOT_FINITE_FIX = (
     "start the same command again: it goes on from the last checkpoint; if it comes again, "
     "start a new run with a lower learning rate and `train.clip_norm = 1.0`"
@@ -75,7 +78,7 @@ NOT_FINITE_FIX = (
 
 
 class OuterSettings(Protocol):
-    """What the outer optimizer needs of the settings."""
+    """The settings that the outer optimizer needs."""
 
     @property
     def local_steps(self) -> int: ...
@@ -95,7 +98,7 @@ class OuterSettings(Protocol):
 class _Fragment:
     slices: list[FragmentSlice]
     anchor: Tensor
-    left_over: Tensor  # filled up to whole blocks; zeros where another process sends
+    residual: Tensor  # padded to whole blocks; zeros where another process sends
     momentum: Tensor | None
 
 
@@ -103,21 +106,21 @@ class _Fragment:
 class _Sent:
     fragment: _Fragment
     here: Tensor
-    underway: PendingGather | None  # None where another process sends
+    pending: PendingGather | None  # None where another process sends
 
 
 class OuterOptimizer:
-    """The common weights from one moment when all have the same to the next."""
+    """Moves the common weights, from one moment when all processes agree to the next."""
 
     def __init__(
         self,
         weights: Mapping[str, Tensor],
         momenta: Mapping[str, Tensor],
-        lines: Subgroups,
+        subgroups: Subgroups,
         settings: OuterSettings,
     ) -> None:
-        self._weights, self._lines, self._settings = weights, lines, settings
-        self._messenger = PackedGather(lines.parties, settings.bits, lines.between)
+        self._weights, self._subgroups, self._settings = weights, subgroups, settings
+        self._gather = PackedGather(subgroups.senders, settings.bits, subgroups.between)
         self._sent: _Sent | None = None
         rows = [weight.detach() for weight in weights.values()]
         pasts = [momenta.get(n, torch.zeros_like(w)) for n, w in weights.items()]
@@ -125,9 +128,9 @@ class OuterOptimizer:
         self._fragments = [
             _Fragment(
                 slices=slices,
-                anchor=_row(rows, slices),
-                left_over=rows[0].new_zeros(padded(sum(s.stop - s.start for s in slices))),
-                momentum=_row(pasts, slices) if settings.outer_momentum else None,
+                anchor=_flatten(rows, slices),
+                residual=rows[0].new_zeros(padded(sum(s.stop - s.start for s in slices))),
+                momentum=_flatten(pasts, slices) if settings.outer_momentum else None,
             )
             for slices in fragments_of([row.numel() for row in rows], count)
         ]
@@ -138,36 +141,43 @@ class OuterOptimizer:
         number = turn(local_step, self._settings.local_steps, len(self._fragments))
         if number is None:
             return
-        self._land()
+        self._finish_pending()
         self._send(self._fragments[number])
         if self._settings.waits:
-            self._land()
+            self._finish_pending()
 
     @torch.no_grad()
     def close(self) -> None:
-        """End what is under way, and give all the mean of their weights.
+        """Finish what is pending, and replace all weights by their mean.
 
-        What was never sent is in it. Each says how far it is from the common weights: that
-        is little, and 16 bits say it well enough.
+        That includes what was never sent. Each machine sends its small distance from the common
+        weights, for which 16 bits are enough.
         """
-        self._land()
+        self._finish_pending()
         for fragment in self._fragments:
-            here = _row([weight.detach() for weight in self._weights.values()], fragment.slices)
-            moved = fragment.anchor - here + fragment.left_over[: len(here)]
-            mean = self._sum(moved) / self._lines.size
+            here = _flatten(
+                [weight.detach() for weight in self._weights.values()], fragment.slices
+            )
+            moved = fragment.anchor - here + fragment.residual[: len(here)]
+            mean = self._sum(moved) / self._subgroups.size
             for view, part in self._views(fragment, fragment.anchor - mean):
                 view.copy_(part)
 
+    def _live(self, fragment: _Fragment) -> Tensor:
+        """Return this process's weights of a fragment, as they are now."""
+        weights = [weight.detach() for weight in self._weights.values()]
+        return _flatten(weights, fragment.slices)
+
     def _sum(self, moved: Tensor) -> Tensor:
-        # Packed numbers go to every party: of many, a plain sum sends no more.
-        if self._settings.bits == 32 or self._lines.parties > FEW:
-            return self._lines.sum(moved)
-        return packed_sum(self._lines, moved, 16)
+        # Quantized numbers go to every machine: with many, a plain sum sends no more.
+        if self._settings.bits == 32 or self._subgroups.senders > FEW_SENDERS:
+            return self._subgroups.sum(moved)
+        return quantized_sum(self._subgroups, moved, 16)
 
     def abandon(self) -> None:
-        """Wait for what is under way, and forget it."""
-        if self._sent is not None and self._sent.underway is not None:
-            self._sent.underway.total()
+        """Wait for what is pending, and forget it."""
+        if self._sent is not None and self._sent.pending is not None:
+            self._sent.pending.total()
         self._sent = None
 
     def momenta(self) -> dict[str, Tensor]:
@@ -177,46 +187,46 @@ class OuterOptimizer:
         found = [torch.zeros_like(weight) for weight in self._weights.values()]
         for fragment in self._fragments:
             if fragment.momentum is not None:
-                _spread(found, fragment.slices, fragment.momentum)
+                _scatter(found, fragment.slices, fragment.momentum)
         return dict(zip(self._weights, found, strict=True))
 
     def _send(self, fragment: _Fragment) -> None:
-        here = _row([weight.detach() for weight in self._weights.values()], fragment.slices)
-        underway = None
-        if self._lines.leads:
+        here = self._live(fragment)
+        pending = None
+        if self._subgroups.leads:
             moved = fragment.anchor - here
-            if self._lines.members > 1:  # each process counts as much as any other
-                moved *= self._lines.members
-            wanted = fragment.left_over
+            if self._subgroups.members > 1:  # every process has the same weight
+                moved *= self._subgroups.members
+            wanted = fragment.residual
             wanted[: len(here)] += moved
-            underway, fragment.left_over = self._messenger.send(wanted)
-        self._sent = _Sent(fragment, here, underway)
+            pending, fragment.residual = self._gather.send(wanted)
+        self._sent = _Sent(fragment, here, pending)
 
-    def _land(self) -> None:
-        sent, self._sent = self._sent, None  # what has arrived cannot be waited for again
+    def _finish_pending(self) -> None:
+        sent, self._sent = self._sent, None  # it must not be waited for twice
         if sent is None:
             return
         fragment, here = sent.fragment, sent.here
-        pull = self._pull(fragment, self._arrived(sent).div_(self._lines.size))
+        outer_step = self._outer_step(fragment, self._arrived(sent).div_(self._subgroups.size))
         if self._settings.outer_rate != 1.0:
-            pull *= self._settings.outer_rate
-        fragment.anchor -= pull
-        now = _row([weight.detach() for weight in self._weights.values()], fragment.slices)
-        # Whoever has not moved since gets the common weights to the last bit.
+            outer_step *= self._settings.outer_rate
+        fragment.anchor -= outer_step
+        now = self._live(fragment)
+        # A process that has not moved since gets the common weights to the last bit.
         now.sub_(here).add_(fragment.anchor)
         for view, part in self._views(fragment, now):
             view.copy_(part)
 
     def _arrived(self, sent: _Sent) -> Tensor:
-        """Return the sum of what all processes moved, the same bits on all."""
+        """Return the sum of all movements, the same bits on all processes."""
         total = torch.empty_like(sent.here)
-        if sent.underway is not None:
-            total = sent.underway.total()[: len(sent.here)]
-        self._lines.from_first(total)
-        check_finite([total], "what processes say of their weights")
+        if sent.pending is not None:
+            total = sent.pending.total()[: len(sent.here)]
+        self._subgroups.broadcast_from_first(total)
+        check_finite([total], "the sum of what processes moved")
         return total
 
-    def _pull(self, fragment: _Fragment, mean: Tensor) -> Tensor:
+    def _outer_step(self, fragment: _Fragment, mean: Tensor) -> Tensor:
         """Return the direction of Nesterov's momentum."""
         if fragment.momentum is None:
             return mean
@@ -233,7 +243,7 @@ class OuterOptimizer:
 
 def check_finite(tensors: Sequence[Tensor], what: str) -> None:
     """Raise an error if any number is not finite: on all processes, if all have the same."""
-    # A sum is finite only if all are, and takes half the time of looking at each.
+    # A sum is finite only if all numbers are, and takes half the time of testing each.
     if not all(bool(tensor.sum().isfinite()) for tensor in tensors):
         raise RunError(
             f"{what} holds a number that is not finite",
@@ -246,11 +256,11 @@ def _pieces(tensors: list[Tensor], slices: list[FragmentSlice]) -> list[Tensor]:
     return [tensors[s.weight].view(-1)[s.start : s.stop] for s in slices]
 
 
-def _row(tensors: list[Tensor], slices: list[FragmentSlice]) -> Tensor:
+def _flatten(tensors: list[Tensor], slices: list[FragmentSlice]) -> Tensor:
     return torch.cat(_pieces(tensors, slices))
 
 
-def _spread(tensors: list[Tensor], slices: list[FragmentSlice], row: Tensor) -> None:
+def _scatter(tensors: list[Tensor], slices: list[FragmentSlice], row: Tensor) -> None:
     pieces = _pieces(tensors, slices)
     for piece, part in zip(pieces, row.split([p.numel() for p in pieces]), strict=True):
         piece.copy_(part)

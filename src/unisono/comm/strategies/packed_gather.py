@@ -1,24 +1,23 @@
-"""Devices that are still at work when a call returns.
+"""Exchanges of quantized numbers: within a machine, between machines, beside the computing.
 
-Exchanges of several messages each, one after the other, beside the computing.
-
-Processes must send the messages of one bucket before those of the next, in the same order
-everywhere. Whoever sent each message when the one before it has arrived would mix up those of
-two buckets; so there is one line, and each exchange has it for itself.
-
-Packed numbers of all processes, added up in order of rank: all come to the same bits.
+One process of each machine sends for all of its machine (`Subgroups`). It sends what is
+quantized to all other machines (`PackedGather`), and each adds up what it receives in order of
+rank: all come to the same bits. An exchange of several messages runs in one thread
+(`CommThread`): all processes must send the messages of one bucket before those of the next.
 
 gloo sends nothing before the receiver has said that it is ready, and says so over the same
 connection, behind whatever is being sent on it. In its all-gather a process begins by sending:
-whoever comes second hears of the other's readiness when half of its message has passed, so
-that for half of the time only one direction is in use. So here each process first says that it
-is ready, and then sends.
+whoever comes second learns that the other is ready when half of its message has passed, so
+that half of the time only one direction is in use. So here each process first says that it is
+ready, and then sends.
 """
 
+import socket
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from queue import SimpleQueue
 
 import torch
@@ -26,14 +25,94 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.futures import Future
 
+from unisono.comm.protocol import Comm
 from unisono.comm.strategies.quantize import Bits, add_dequantized, dequantize, padded, quantize
-from unisono.comm.strategies.subgroups import Subgroups
+from unisono.cost_model.exchange import machines_of
+
+
+@dataclass(frozen=True, eq=False)
+class Subgroups:
+    """The process groups of one process: `inside` its machine, and `between` machines.
+
+    The `first` process of a machine sends for all its `members`. If all processes are on one
+    machine, each sends for itself, so that a trial there shows what happens over a network.
+    `inside` is None for a process without others on its machine.
+    """
+
+    size: int
+    senders: int
+    members: int
+    first: int
+    leads: bool
+    inside: dist.ProcessGroup | None = None
+    between: dist.ProcessGroup | None = None
+
+    @property
+    def tiered(self) -> bool:
+        """Whether any machine, not only this one, has several processes."""
+        return self.senders < self.size
+
+    def reduce_to_first(self, numbers: Tensor) -> None:
+        """Sum on the first process of the machine; on the others `numbers` become undefined."""
+        if self.inside is not None:
+            dist.reduce(numbers, self.first, group=self.inside)
+
+    def broadcast_from_first(self, numbers: Tensor) -> None:
+        """Give all processes of the machine the `numbers` of its first."""
+        if self.inside is not None:
+            dist.broadcast(numbers, self.first, group=self.inside)
+
+    def sum(self, numbers: Tensor, *, rough: bool = False) -> Tensor:
+        """Return the sum over all processes; each machine sends its own sum once.
+
+        A `rough` one travels between machines with three digits, in half the bytes.
+        """
+        total = numbers.clone()
+        self.reduce_to_first(total)
+        if self.leads:
+            sent = total.bfloat16() if rough else total
+            dist.all_reduce(sent, group=self.between)
+            total.copy_(sent)
+        self.broadcast_from_first(total)
+        return total
+
+
+def make_subgroups(comm: Comm, timeout_seconds: float, *, own: bool = False) -> Subgroups:
+    """Return the subgroups of this process; with `own`, never the default group.
+
+    A group has one connection to each process, on which messages pass one after the other.
+    """
+    rank, size = comm.world.rank, comm.world.size
+    hosts = [name.decode() for name in comm.gather_bytes(socket.gethostname().encode())]
+    local_ranks = [int(row[0]) for row in comm.gather([comm.world.local_rank])]
+    machines = machines_of(hosts, local_ranks)
+    timeout = timedelta(seconds=timeout_seconds)
+    if len(machines) in (1, size):
+        group = dist.new_group(timeout=timeout) if own else None
+        return Subgroups(size, size, 1, rank, leads=True, between=group)
+    # Every process has to take part in making every group, its own or not.
+    between = dist.new_group([ranks[0] for ranks in machines], timeout=timeout)
+    inside = None
+    for ranks in machines:
+        group = dist.new_group(ranks, timeout=timeout) if len(ranks) > 1 else None
+        inside = group if rank in ranks else inside
+    mine = next(ranks for ranks in machines if rank in ranks)
+    leads = rank == mine[0]
+    return Subgroups(
+        size,
+        len(machines),
+        len(mine),
+        mine[0],
+        leads=leads,
+        inside=inside,
+        between=between if leads else None,
+    )
 
 
 def wait_for_device(device: str) -> None:
-    """Wait until a GPU has done what it was given; a CPU always has.
+    """Wait until a GPU has finished what it was given; a CPU always has.
 
-    Otherwise the next thing that needs a number would wait, under the name of another part.
+    Otherwise the next operation that needs a number would wait, and its timer would count that.
     """
     if device.startswith("cuda"):
         torch.cuda.current_stream().synchronize()
@@ -43,13 +122,13 @@ Job = tuple[Callable[[], Tensor], Future[Tensor]]
 
 
 class CommThread:
-    """Does jobs in the order in which they come: in a thread, or in a stream of a GPU."""
+    """Runs jobs in the order in which they come: in a thread, or in a stream of a GPU."""
 
     def __init__(self, device: str) -> None:
         self._stream = torch.cuda.Stream(device) if device.startswith("cuda") else None
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         if self._stream is None:
-            # The thread knows the queue only: what it knew would never be freed.
+            # The thread holds only the queue: whatever else it held would never be freed.
             threading.Thread(
                 target=_work, args=(self._jobs,), name="exchange", daemon=True
             ).start()
@@ -65,7 +144,7 @@ class CommThread:
 
 
 def _in_stream(stream: torch.cuda.Stream, job: Callable[[], Tensor]) -> Future[Tensor]:
-    # Nothing waits here: messages and products are only asked for, in this order.
+    # Nothing waits here: messages and products are only enqueued, in this order.
     stream.wait_stream(torch.cuda.current_stream())
     future: Future[Tensor] = Future(devices=[stream.device])
     with torch.cuda.stream(stream):
@@ -78,16 +157,16 @@ def _work(jobs: "SimpleQueue[Job | None]") -> None:
         job, future = item
         try:
             result = job()
-        except Exception as error:  # noqa: BLE001  whoever waits for it is to have it
+        except Exception as error:  # noqa: BLE001  handed to whoever waits
             future.set_exception(error)  # type: ignore[arg-type]
         else:
             future.set_result(result)
             del result
-        del item, job, future  # until the next one comes, nothing is kept
+        del item, job, future  # nothing is kept until the next one comes
 
 
 def sum_gathered(rows: Sequence[Tensor], bits: Bits) -> Tensor:
-    """Return the sum of the packed `rows`, added up in their order."""
+    """Return the sum of the quantized `rows`, added up in their order."""
     total = dequantize(rows[0], bits)
     for row in rows[1:]:
         add_dequantized(total, row, bits)
@@ -103,7 +182,7 @@ class PendingGather:
     bits: Bits
 
     def total(self) -> Tensor:
-        """Wait for the sum, and return it; or raise what happened on its way."""
+        """Wait for the sum and return it, or raise the error of the exchange."""
         for work in self.works:
             work.wait()
         return sum_gathered(self.rows, self.bits)
@@ -111,16 +190,16 @@ class PendingGather:
 
 @dataclass(frozen=True, eq=False)
 class PackedGather:
-    """Sends packed numbers to `size` processes."""
+    """An all-gather of quantized numbers among `size` processes."""
 
     size: int
     bits: Bits
     group: dist.ProcessGroup | None = None
 
     def send(self, values: Tensor) -> tuple[PendingGather, Tensor]:
-        """Return the sum to come of all processes' `values`, and what rounding dropped here.
+        """Return the pending sum of all processes' `values`, and the residual of this one.
 
-        `values` are whole blocks; what was dropped takes their place.
+        `values` are whole blocks; the residual takes their place.
         """
         message = quantize(values, self.bits)
         add_dequantized(values, message, self.bits, sign=-1)
@@ -128,8 +207,8 @@ class PackedGather:
         return PendingGather(self._exchange(rows, message), rows, self.bits), values
 
     def _exchange(self, rows: list[Tensor], message: Tensor) -> list[dist.Work]:
-        """Let `rows` become the messages of all, in order of rank."""
-        if message.is_cuda:  # NCCL has no turns to take
+        """Fill `rows` with the messages of all, in order of rank."""
+        if message.is_cuda:  # NCCL sends both ways at once
             return [dist.all_gather(rows, message, group=self.group, async_op=True)]
         mine = dist.get_rank(self.group)
         rows[mine] = message
@@ -139,12 +218,12 @@ class PackedGather:
         return [work for work in (*receiving, *sending) if work is not None]
 
 
-def packed_sum(lines: Subgroups, numbers: Tensor, bits: Bits) -> Tensor:
-    """Return the sum over all processes, of which each party sends its own packed in `bits`."""
+def quantized_sum(subgroups: Subgroups, numbers: Tensor, bits: Bits) -> Tensor:
+    """Return the sum over all processes; each machine sends its own, quantized to `bits`."""
     total = numbers.new_zeros(padded(len(numbers)))
     total[: len(numbers)] = numbers
-    lines.to_first(total)
-    if lines.leads:
-        total = PackedGather(lines.parties, bits, lines.between).send(total)[0].total()
-    lines.from_first(total)
+    subgroups.reduce_to_first(total)
+    if subgroups.leads:
+        total = PackedGather(subgroups.senders, bits, subgroups.between).send(total)[0].total()
+    subgroups.broadcast_from_first(total)
     return total[: len(numbers)]

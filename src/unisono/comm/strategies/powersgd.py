@@ -1,8 +1,8 @@
 """PowerSGD: each matrix of the gradient as a product of two narrow ones, by torch's hook.
 
 torch's hook takes the mean where we sum, counts exchanges where we count updates, and keeps
-what it dropped by bucket. Here it is told which update it is, and given its left-overs anew
-each time, so that a skipped update leaves no trace and a checkpoint holds all of it.
+residuals by bucket. Here it gets the number of the update and the residuals anew each time, so
+that a skipped update leaves no trace and a checkpoint holds all of its state.
 """
 
 from dataclasses import dataclass
@@ -18,15 +18,14 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
 
 from unisono.comm.protocol import Comm, Replica, StrategyTensors
 from unisono.comm.settings import Sync
-from unisono.comm.strategies.compressed import LEFT_OVER, residuals_in
-from unisono.comm.strategies.ddp import DdpReplica, already, sum_bucket
-from unisono.comm.strategies.residuals import Residuals
-from unisono.comm.strategies.strategy_state import SameWeights
+from unisono.comm.strategies.compressed import RESIDUAL_SUFFIX, residuals_in
+from unisono.comm.strategies.ddp import DdpReplica, completed, sum_bucket
+from unisono.comm.strategies.strategy_state import Residuals, SameWeights
 from unisono.comm.strategies.threaded_replica import replica_alone
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.stopwatch import Stopwatch
 
-TURNED_ON = 2  # torch's hook does not compress below this number of exchanges
+FIRST_COMPRESSED = 2  # torch's hook does not compress below this number of exchanges
 
 
 @dataclass(frozen=True)
@@ -44,83 +43,83 @@ class PowerSgd:
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         if comm.world.size == 1:
             return replica_alone(model, comm)
-        sums = NarrowSum(model, comm.world.size, self.low_rank, self.warmup_steps)
+        sums = LowRankSum(model, comm.world.size, self.low_rank, self.warmup_steps)
         return DdpReplica(model, comm, self.bucket_mb, sums.send, sums)
 
 
-class NarrowSum(SameWeights):
-    """Sums buckets over all processes by narrow matrices; keeps what these do not say."""
+class LowRankSum(SameWeights):
+    """Sums buckets over all processes as matrices of low rank; keeps the residuals."""
 
     def __init__(self, model: nn.Module, size: int, low_rank: int, warmup_steps: int) -> None:
         weights = {name: w for name, w in model.named_parameters() if w.requires_grad}
-        self._left_overs = Residuals(weights)
+        self._residuals = Residuals(weights)
         self._size, self._warmup_steps = size, warmup_steps
         self._torch = PowerSGDState(
-            None, matrix_approximation_rank=low_rank, start_powerSGD_iter=TURNED_ON
+            None, matrix_approximation_rank=low_rank, start_powerSGD_iter=FIRST_COMPRESSED
         )
-        self._narrows, self._scale = False, 1.0
+        self._is_low_rank, self._scale = False, 1.0
         self._before: dict[int, Tensor] = {}
 
     def begin(self, step: int, scale: float) -> None:
-        self._left_overs.settle(moved=False)  # of an exchange that nobody settled
-        self._narrows, self._scale = step > self._warmup_steps, scale
-        self._torch.iter = TURNED_ON
+        self._residuals.settle(moved=False)  # of an exchange that was never settled
+        self._is_low_rank, self._scale = step > self._warmup_steps, scale
+        self._torch.iter = FIRST_COMPRESSED
         self._before = {n: q.clone() for n, q in self._torch.q_memory_dict.items()}
 
     def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
-        self._left_overs.settle(moved=moved)
+        self._residuals.settle(moved=moved)
         if not moved:
             self._remember(self._torch.p_memory_dict, self._before)
 
     def state(self) -> StrategyTensors:
-        left, shared = self._left_overs.tensors(), {}
+        left, shared = self._residuals.tensors(), {}
         for name, narrow in (
             ("p", self._torch.p_memory_dict),
             ("q", self._torch.q_memory_dict),
         ):
             shared.update({f"powersgd/{name}/{n}": tensor for n, tensor in narrow.items()})
         return StrategyTensors(
-            own={name + LEFT_OVER: tensor for name, tensor in left.items()}, shared=shared
+            own={name + RESIDUAL_SUFFIX: tensor for name, tensor in left.items()}, shared=shared
         )
 
     def load(self, kept: StrategyTensors) -> None:
-        self._left_overs.load(residuals_in(kept))
+        self._residuals.load(residuals_in(kept))
         self._remember(*(_numbered(kept, f"powersgd/{name}/") for name in "pq"))
 
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """Return the sum of `bucket` over all processes."""
-        if not self._narrows:
+        if not self._is_low_rank:
             return sum_bucket(bucket)
         number, gradient = bucket.index(), bucket.buffer()
         count, kept = gradient.numel(), self._torch
-        left = self._left_overs.of(number, bucket.parameters())[:count]
-        self._forget_if_cut_otherwise(bucket)
+        left = self._residuals.of(number, bucket.parameters())[:count]
+        self._forget_other_buckets(bucket)
         kept.error_dict[number] = left * self._scale
         future = powerSGD_hook(kept, bucket)
         # Its messages follow each other, from threads of their own. Those of two buckets at
-        # once would come in another order on each process.
+        # once would come in a different order on each process.
         total = future.wait().mul_(self._size)
-        dropped = self._left_overs.spare(number)
+        dropped = self._residuals.spare(number)
         torch.div(kept.error_dict.pop(number), self._scale, out=dropped[:count])
-        self._left_overs.propose(number, dropped)
-        return already(total)
+        self._residuals.propose(number, dropped)
+        return completed(total)
 
     def _remember(self, p: dict[int, Tensor], q: dict[int, Tensor]) -> None:
         both = p.keys() & q.keys()
         self._torch.p_memory_dict = {number: p[number] for number in both}
         self._torch.q_memory_dict = {number: q[number] for number in both}
 
-    def _forget_if_cut_otherwise(self, bucket: GradBucket) -> None:
-        """Begin with random matrices if the remembered ones belong to other buckets."""
+    def _forget_other_buckets(self, bucket: GradBucket) -> None:
+        """Start with random matrices if the remembered ones belong to other buckets."""
         number, kept = bucket.index(), self._torch
         if number in kept.p_memory_dict:
-            p, q = _narrow_sizes(bucket.gradients(), kept)
+            p, q = _factor_sizes(bucket.gradients(), kept)
             found = kept.p_memory_dict[number].numel(), kept.q_memory_dict[number].numel()
             if found != (p, q):
                 del kept.p_memory_dict[number], kept.q_memory_dict[number]
 
 
-def _narrow_sizes(gradients: list[Tensor], state: PowerSGDState) -> tuple[int, int]:
+def _factor_sizes(gradients: list[Tensor], state: PowerSGDState) -> tuple[int, int]:
     rows = columns = 0
     for gradient in gradients:
         n, m = gradient.view(gradient.shape[0], -1).shape

@@ -1,14 +1,14 @@
 """Numbers in 32, 16, 8 or 4 bits each, as bytes.
 
-n numbers make N blocks of BLOCK, the last filled up. Below 32 bits a block has one factor: its
+n numbers make N blocks of BLOCK, the last padded. Below 32 bits a block has one factor: its
 largest number over the largest that fits, as a bfloat16. In 8 and 4 bits each number is sent as
 the nearest whole multiple of it, in 16 as a float16 times it, which is finer than a bfloat16. A
 block that holds a number that is not finite has no finite factor, so nothing of it comes out
-finite: whoever unpacks it notices.
+finite: the receiver notices.
 
-Blocks are short. What is small beside the largest of its block is seldom sent, then all at
-once, and Adam takes that for noise: with 256 numbers a block, two rows of words of a narrow
-model shared one, and the rarer word learnt too slowly
+Blocks are short. A number that is small beside the largest of its block is rarely sent, then
+all at once, and Adam takes that for noise: with 256 numbers a block, two rows of a small
+embedding shared one, and the rarer word was learnt too slowly
 (docs/explanations/strategies.md, "Price in quality").
 """
 
@@ -23,7 +23,7 @@ from unisono.cost_model.exchange import QUANTIZED_BLOCK as BLOCK
 Bits = Literal[4, 8, 16, 32]
 FACTOR_BYTES = 2
 BLOCKS_AT_ONCE = 8192  # 2 MB
-LARGEST = {16: 2.0**15, 8: 127.0, 4: 7.0}
+LARGEST_UNIT = {16: 2.0**15, 8: 127.0, 4: 7.0}
 _KINDS = {16: torch.float16, 8: torch.int8}
 # Below this a factor's inverse would overflow. Such a block is sent as zeros.
 SMALLEST = 1e-30
@@ -68,8 +68,8 @@ def dequantize(message: Tensor, bits: Bits) -> Tensor:
 def add_dequantized(total: Tensor, message: Tensor, bits: Bits, sign: int = 1) -> None:
     """Add the numbers of `message` to `total` [N · BLOCK], or with `sign` -1 take them off.
 
-    They are multiplied, rounded, added and rounded again. To do both at once is faster, but
-    rounds once, and not every processor can: all are to come to the same bits.
+    They are multiplied, rounded, added and rounded again. A fused multiply-add is faster, but
+    rounds once, and not every processor has it: all must come to the same bits.
     """
     if bits == 32:
         total.add_(message.view(torch.float32), alpha=sign)
@@ -84,7 +84,7 @@ def add_dequantized(total: Tensor, message: Tensor, bits: Bits, sign: int = 1) -
 
 
 def _portions(blocks: int) -> Iterator[slice]:
-    """Yield so many blocks at a time that what is written on the way stays in the cache."""
+    """Yield so many blocks at a time that intermediate results stay in the cache."""
     for start in range(0, blocks, BLOCKS_AT_ONCE):
         yield slice(start, start + BLOCKS_AT_ONCE)
 
@@ -92,7 +92,7 @@ def _portions(blocks: int) -> Iterator[slice]:
 def _pack_blocks(blocks: Tensor, factors: Tensor, body: Tensor, bits: Bits) -> None:
     units = blocks.abs()
     largest = units.amax(dim=1, keepdim=True).clamp_(min=SMALLEST)
-    factors.copy_(largest / LARGEST[bits])
+    factors.copy_(largest / LARGEST_UNIT[bits])
     # Rounded, it may be too small by 1/256 at most: 127 becomes 127.496, which is 127 again.
     torch.mul(blocks, 1.0 / factors.float(), out=units)
     if bits == 16:

@@ -1,9 +1,14 @@
 """What a replica carries from one update to the next, and how it gets into a checkpoint.
 
-Most carry nothing. A strategy that sends less than all keeps what it did not send.
+Most strategies carry nothing. One that sends less than the whole gradient keeps the residual:
+what it dropped, to be added to the next gradient. Gradients come in DDP's buckets: the residual
+of a bucket is one row of numbers, in the order of its weights and padded to whole blocks. DDP
+makes other buckets after its first exchange, and so do other settings; checkpoints know only
+the weights.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 import torch
@@ -11,14 +16,16 @@ from torch import Tensor
 
 from unisono.comm.collectives import tensors_from_leader
 from unisono.comm.protocol import Comm, StrategyTensors
+from unisono.comm.strategies.quantize import padded
+from unisono.errors import DataError
 from unisono.stopwatch import Stopwatch
 
 
 class SameWeights:
-    """Part of the memory of replicas whose weights are always the same."""
+    """The part of a state that all replicas share whose weights never differ."""
 
     def rate_factor(self, *, words: bool) -> float:
-        return 1.0  # every update is one of all processes
+        return 1.0  # all processes make every update together
 
     @property
     def agreed(self) -> bool:
@@ -29,32 +36,32 @@ class SameWeights:
         return False
 
     def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
-        pass  # they do
+        pass  # they always have the same weights
 
 
 class NoState(SameWeights):
-    """The memory of a replica that needs none."""
+    """The state of a replica that keeps nothing."""
 
     def begin(self, step: int, scale: float) -> None:
         pass  # every update is like the first
 
     def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
-        pass  # nothing is left over
+        pass  # there is no residual
 
     def state(self) -> StrategyTensors:
         return StrategyTensors()
 
     def load(self, kept: StrategyTensors) -> None:
-        pass  # whatever another strategy kept
+        pass  # another strategy kept it
 
 
 SHARED = "shared"
 
 
 def collect(comm: Comm, kept: StrategyTensors) -> dict[str, Tensor]:
-    """Return on the leading process what all keep, each tensor under its owner's name.
+    """Return on the leading process what all keep, each tensor under its owner's rank.
 
-    Of `own` only the sum counts: what is all zeros need not be kept.
+    Of `own` only the sum counts: tensors of zeros are left out.
     """
     found = {f"{SHARED}/{name}": tensor.cpu() for name, tensor in kept.shared.items()}
     for name, mine in kept.own.items():
@@ -65,7 +72,7 @@ def collect(comm: Comm, kept: StrategyTensors) -> dict[str, Tensor]:
 
 
 def deal(comm: Comm, found: Mapping[str, Tensor]) -> StrategyTensors:
-    """Return what this process gets of the leading one's `found`, of however many processes.
+    """Return this process's share of the leading one's `found`, for any number of processes.
 
     Of `own` only the sum counts. Process r of n gets that of the processes r, r + n, …: its
     own if there are as many as before, and nothing is lost if there are more or fewer.
@@ -74,9 +81,9 @@ def deal(comm: Comm, found: Mapping[str, Tensor]) -> StrategyTensors:
     names = msgspec.json.encode(
         {name: list(theirs[min(theirs)].shape) for name, theirs in owned.items()}
     )
-    told = comm.gather_bytes(names)[0]
+    listed = comm.gather_bytes(names)[0]
     own = {}
-    for name, shape in msgspec.json.decode(told, type=dict[str, list[int]]).items():
+    for name, shape in msgspec.json.decode(listed, type=dict[str, list[int]]).items():
         shares = _shares(owned.get(name, {}), shape, comm.world.size)
         own[name] = comm.deal(shares, torch.empty(shape))
     return StrategyTensors(own=own, shared=tensors_from_leader(comm, shared))
@@ -101,3 +108,108 @@ def _shares(theirs: Mapping[int, Tensor], shape: list[int], size: int) -> list[T
     for rank, tensor in sorted(theirs.items()):
         shares[rank % size] += tensor
     return shares
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """The residual of one bucket, in the order of its weights."""
+
+    weights: tuple[Tensor, ...]
+    numbers: Tensor
+
+    def views(self) -> dict[Tensor, Tensor]:
+        sizes = [weight.numel() for weight in self.weights]
+        parts = self.numbers[: sum(sizes)].split(sizes)
+        return {w: part.view_as(w) for w, part in zip(self.weights, parts, strict=True)}
+
+
+class Residuals:
+    """The residuals of one process. Those of an update count once it was made."""
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        self._names = {weight: name for name, weight in weights.items()}
+        self._loaded: dict[Tensor, Tensor] = {}
+        self._pieces: dict[int, _Piece] = {}
+        self._proposed: dict[int, _Piece] = {}
+        self._spare: dict[int, Tensor] = {}
+
+    def has(self, weights: Sequence[Tensor]) -> bool:
+        """Whether any of these weights has a residual."""
+        known = {weight for piece in self._pieces.values() for weight in piece.weights}
+        return any(weight in known or weight in self._loaded for weight in weights)
+
+    def of(self, bucket: int, weights: Sequence[Tensor]) -> Tensor:
+        """Return the residual of these weights, which make up `bucket`."""
+        piece = self._pieces.get(bucket)
+        if piece is None or not _same(piece.weights, weights):
+            self._loaded = self._by_weight()  # other buckets may need what was in this one
+            piece = self._pieces[bucket] = self._arrange(weights)
+            self._spare.pop(bucket, None)
+        return piece.numbers
+
+    def spare(self, bucket: int) -> Tensor:
+        """Return memory of the size of `of(bucket)`, to be filled and proposed."""
+        spare = self._spare.pop(bucket, None)
+        return torch.zeros_like(self._pieces[bucket].numbers) if spare is None else spare
+
+    def propose(self, bucket: int, numbers: Tensor) -> None:
+        """Set the residual of `bucket`, in case the update is made."""
+        self._proposed[bucket] = _Piece(self._pieces[bucket].weights, numbers)
+
+    def settle(self, *, moved: bool) -> None:
+        """Keep the proposed residuals if the update was made, or forget them."""
+        if moved and self._proposed:
+            self._pieces, self._proposed, self._loaded = self._proposed, self._pieces, {}
+        self._spare = {bucket: piece.numbers for bucket, piece in self._proposed.items()}
+        self._proposed = {}
+
+    def add(self, weight: Tensor, numbers: Tensor) -> None:
+        """Add `numbers` to the residual of `weight`."""
+        for piece in self._pieces.values():
+            if any(one is weight for one in piece.weights):
+                piece.views()[weight].add_(numbers)
+                return
+        before = self._loaded.get(weight)
+        self._loaded[weight] = numbers if before is None else before + numbers
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the residuals by the name of the weight."""
+        known = self._by_weight()
+        return {
+            name: known[weight] if weight in known else torch.zeros_like(weight.detach())
+            for weight, name in self._names.items()
+        }
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on with `tensors`, by the name of the weight; what is not there is zero."""
+        weights = {name: weight for weight, name in self._names.items()}
+        for name, tensor in tensors.items():
+            if name not in weights or weights[name].shape != tensor.shape:
+                raise DataError(
+                    f"the residual of {name}, {tuple(tensor.shape)}, fits no weight",
+                    where="the checkpoint",
+                    fix="continue with the settings the run was started with",
+                )
+        self._pieces, self._proposed, self._spare = {}, {}, {}
+        self._loaded = {
+            weights[name]: tensor.to(weights[name].device) for name, tensor in tensors.items()
+        }
+
+    def _arrange(self, weights: Sequence[Tensor]) -> _Piece:
+        known = self._by_weight()
+        size = padded(sum(weight.numel() for weight in weights))
+        piece = _Piece(tuple(weights), torch.zeros(size, device=weights[0].device))
+        for weight, view in piece.views().items():
+            if weight in known:
+                view.copy_(known[weight])
+        return piece
+
+    def _by_weight(self) -> dict[Tensor, Tensor]:
+        known = dict(self._loaded)
+        for piece in self._pieces.values():
+            known.update(piece.views())
+        return known
+
+
+def _same(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))

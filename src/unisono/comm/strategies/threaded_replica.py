@@ -21,19 +21,19 @@ from unisono.comm.strategies.strategy_state import NoState
 from unisono.stopwatch import Stopwatch, Timer
 from unisono.thread_lanes import Lanes
 
-MOST = 4  # more have not been tried: all lanes share Python's lock
+MOST_LANES = 4  # more have not been tried: all threads share Python's lock
 
 
 def replica_alone(model: nn.Module, comm: Comm) -> Replica:
-    """Return the replica of a process that has no others: with lanes, if it has threads."""
-    lanes = min(torch.get_num_threads(), MOST)
+    """Return the replica of a process without peers: with lanes, if it has threads."""
+    lanes = min(torch.get_num_threads(), MOST_LANES)
     if lanes == 1 or not comm.world.device.startswith("cpu"):
         return SummedReplica(model, comm)
     return ThreadedReplica(model, lanes)
 
 
 class ThreadedReplica:
-    """A replica that is not alone in its process."""
+    """A replica that computes micro-batches in several threads."""
 
     def __init__(self, model: nn.Module, lanes: int) -> None:
         self.module = model
@@ -76,7 +76,7 @@ def twin_of(model: nn.Module) -> nn.Module:
 
 
 def _share_weights(model: nn.Module, twin: nn.Module) -> None:
-    # Whoever averages or loads weights may have given the model others in the meantime.
+    # Averaging or loading weights may have replaced them in the meantime.
     for mine, its in zip(model.parameters(), twin.parameters(), strict=True):
         its.data = mine.data
 
@@ -104,7 +104,7 @@ def _move_gradients(twin: nn.Module, model: nn.Module) -> None:
 
 
 def _add_up(stopwatch: Stopwatch, seconds: float, stopwatches: Sequence[Stopwatch]) -> None:
-    """Tell the time of all lanes together as forward and backward, as they had them."""
+    """Split the time of all lanes into forward and backward, as they spent it."""
     parts = [one.lap()[1] for one in stopwatches]
     timers: tuple[Timer, ...] = ("forward", "backward")
     sums = {timer: sum(part.get(timer, 0.0) for part in parts) for timer in timers}

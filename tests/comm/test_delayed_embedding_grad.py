@@ -6,8 +6,7 @@ import msgspec
 import pytest
 import torch
 
-from unisono.comm.strategies.compressed import Compressed
-from unisono.comm.strategies.delayed_embedding_grad import delayed_embedding_grad_of
+from unisono.comm.strategies.compressed import Compressed, delayed_embedding_grad_of
 from unisono.comm.strategies.strategy_state import collect, deal
 from unisono.models.output import loss_sums
 from unisono.models.settings import TransformerSettings

@@ -18,9 +18,9 @@ from test_diloco import (
 from support.exchanges import SMALL_BUCKETS, batch_of, exchange, left_over, loss_of, new_model
 from unisono.comm.group import Group
 from unisono.comm.strategies.compressed import Compressed
+from unisono.comm.strategies.packed_gather import make_subgroups
 from unisono.comm.strategies.quantize import dequantize, padded, quantize
 from unisono.comm.strategies.strategy_state import collect, deal
-from unisono.comm.strategies.subgroups import make_subgroups
 from unisono.errors import RunError
 
 pytestmark = pytest.mark.ranks
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.ranks
 def places(comm):
     lines = make_subgroups(comm, 60.0)
     total = lines.sum(torch.tensor([10.0**comm.world.rank]))
-    return lines.parties, lines.members, lines.first, lines.leads, float(total)
+    return lines.senders, lines.members, lines.first, lines.leads, float(total)
 
 
 def test_one_process_speaks_for_its_machine(two_by_two):
