@@ -86,7 +86,7 @@ def test_text_that_was_only_fetched_is_told_as_such(tmp_path):
     write_lock(tmp_path, Lock(corpus="demo", texts={"train.en": text}), finished=True)
     shown = CliRunner().invoke(unisono, ["show", str(tmp_path)])
     assert shown.exit_code == 0
-    assert "got by `unisono corpora get`: demo; prepare it first" in shown.output
+    assert "downloaded by `unisono corpora get`: demo; prepare it first" in shown.output
     assert "1,234 lines" in shown.output
 
 

@@ -177,4 +177,4 @@ def test_a_file_is_full_at_some_time(tmp_path):
         sampler.wait(timeout=30)
     with path.open("rb") as file:
         file.seek(-200, os.SEEK_END)
-        assert b"no more are taken" in file.read()
+        assert b"sampling ends" in file.read()

@@ -131,7 +131,7 @@ def test_pointing_at_what_happened_tells_it(opened):
     point_at(page, lanes, 150 / 200)
     assert "loss spike" in lanes.locator(".told").inner_text()
     assert "checkpoint, 731 MB" in lanes.locator(".told").inner_text()
-    for step, words in ((30, "said: bound by"), (90, "holds no longer: bound by")):
+    for step, words in ((30, "found: bound by"), (90, "no longer holds: bound by")):
         point_at(page, lanes, step / 200)
         assert f"step {step}: {words} the network" in lanes.locator(".told").inner_text()
 

@@ -20,13 +20,13 @@ WIDEST = 36
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=PathType)
-@click.option("--html", metavar="FILE", type=PathType, help="Write a page with curves there.")
+@click.option("--html", metavar="FILE", type=PathType, help="Write a page with curves to FILE.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
-@click.option("--md", "as_markdown", is_flag=True, help="Print it as tables of Markdown.")
+@click.option("--md", "as_markdown", is_flag=True, help="Print it as Markdown tables.")
 def compare(
     runs: tuple[Path, ...], html: Path | None, as_json: bool, as_markdown: bool
 ) -> None:
-    """Put the runs in the directories RUNS side by side: how they differ, what came of it."""
+    """Compare the runs in the directories RUNS: their settings and their results."""
     views = [read_run(run) for run in runs]
     pairs = [(view, diagnose(view, time.time())) for view in views]
     if html:

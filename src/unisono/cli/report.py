@@ -14,7 +14,10 @@ from unisono.report.text import render_markdown, render_text
 @click.command()
 @click.argument("run", type=PathType)
 @click.option(
-    "--html", metavar="FILE", type=PathType, help="Write the page there, nothing into RUN."
+    "--html",
+    metavar="FILE",
+    type=PathType,
+    help="Write the page to FILE, nothing into RUN.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--md", "as_markdown", is_flag=True, help="Print the report as Markdown.")

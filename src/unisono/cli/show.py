@@ -25,9 +25,9 @@ from unisono.units import amount_of_bytes
 
 @click.command()
 @click.argument("path", type=PathType)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(path: Path, as_json: bool) -> None:
-    """Say what the corpus, run, checkpoint or bundle at PATH is and what is in it."""
+    """Describe the corpus, run, checkpoint or bundle at PATH and what is in it."""
     if _is_corpus(path):
         corpus = open_corpus(path, verify=True)
         lines = corpus_page(corpus)
@@ -63,7 +63,7 @@ def _facts(path: Path) -> Iterator[tuple[str, str]]:
 
 def _text_facts(path: Path) -> Iterator[tuple[str, str]]:
     lock = read_lock(path)
-    yield "text", f"got by `unisono corpora get`: {lock.corpus}; prepare it first"
+    yield "text", f"downloaded by `unisono corpora get`: {lock.corpus}; prepare it first"
     for text in lock.texts.values():
         size = f"{text.lines:,} lines, {amount_of_bytes(text.bytes)}"
         yield text.name, f"{size}, of {text.set} ({text.role})"

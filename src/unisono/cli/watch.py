@@ -21,20 +21,20 @@ LINGER_SECONDS = 20.0  # after a failure: a supervisor may start it again
 
 @click.command()
 @click.argument("run", type=PathType)
-@click.option("--every", default=1.0, show_default=True, help="Seconds between two looks.")
-@click.option("--once", is_flag=True, help="Show the page once and leave.")
+@click.option("--every", default=1.0, show_default=True, help="Seconds between two refreshes.")
+@click.option("--once", is_flag=True, help="Show the page once and exit.")
 def watch(run: Path, every: float, once: bool) -> None:
-    """Show how the run in the directory RUN is doing, until it ends or Ctrl-C.
+    """Show how the run in the directory RUN is doing, until it ends or you press Ctrl-C.
 
-    Progress, loss, BLEU, speed, where the time of each process goes, what the machines do, and
-    what holds the run up right now. Only files are read: it works over ssh, in tmux, and while
-    the run goes on.
+    The page shows progress, loss, BLEU, speed, where the time of each process goes, what the
+    machines do, and what slows the run down right now. It only reads files, so it works over
+    ssh, in tmux, and while the run goes on.
     """
     if read_imported(run) is not None:
         raise DataError(
-            f"{run} was made by another trainer, and nothing goes on in it",
+            f"{run} was imported from another trainer, so it has no live state",
             where=str(run),
-            fix=f"see what came of it: unisono report {run}",
+            fix=f"read its report: unisono report {run}",
         )
     follower = Follower(run)
     console = Console(highlight=False)

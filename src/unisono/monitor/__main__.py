@@ -17,28 +17,28 @@ from unisono.records.events import Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import SamplerEvent, to_line
 
-EARS = 0
-GENTLE = 5  # what the training needs, it gets first
+STANDARD_INPUT = 0
+NICENESS = 5  # training comes first
 
 
 def main() -> None:
     """Sample as the worker says on standard input, until that ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # it ends with its worker, not before
-    os.nice(GENTLE)
+    os.nice(NICENESS)
     try:
         orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=SamplerConfig)
     except msgspec.DecodeError:
-        sys.exit("started by hand? It is told on its standard input what to do")
+        sys.exit("a training process starts the sampler and sends it its settings")
     try:
-        diary = Diary(orders)
+        log = SampleLog(orders)
     except OSError as error:
         sys.exit(f"warning: this machine is not sampled: {error}")
-    diary.keep()
+    log.keep()
 
 
-class Diary:
-    """The file of samples, and the one who keeps it."""
+class SampleLog:
+    """Writes the samples of a machine to its file."""
 
     def __init__(self, orders: SamplerConfig) -> None:
         self._orders = orders
@@ -59,7 +59,7 @@ class Diary:
                 self._try(sampler.look)
                 return
             last = time.monotonic()
-        self._warn(f"the file of samples has {MOST_SAMPLE_BYTES >> 20} MiB: no more are taken")
+        self._warn(f"the file of samples has {MOST_SAMPLE_BYTES >> 20} MiB: sampling ends")
 
     def _try(self, look: Callable[[], SamplerEvent]) -> None:
         # Whatever is odd about this machine, the training goes on, and so do we.
@@ -85,8 +85,8 @@ class Diary:
 
 def _worker_is_there(until: float) -> bool:
     """Wait until then; return whether the worker still holds our standard input open."""
-    ready, _, _ = select.select([EARS], [], [], max(0.0, until - time.monotonic()))
-    return not ready or bool(os.read(EARS, 1))
+    ready, _, _ = select.select([STANDARD_INPUT], [], [], max(0.0, until - time.monotonic()))
+    return not ready or bool(os.read(STANDARD_INPUT, 1))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""Limits that a container puts on its processes: Linux control groups, version 2.
-
-The kernel's counters of this machine and of the processes of the run, read at once.
-"""
+"""The kernel's counters of this machine, of the run's processes, and of their control group."""
 
 import ipaddress
 import socket

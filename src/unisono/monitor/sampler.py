@@ -1,7 +1,4 @@
-"""How often to look. Pure.
-
-Looks at this machine, again and again, and remembers what it needs for shares.
-"""
+"""Samples this machine: what to read, how often, and what to keep between two samples."""
 
 import os
 import platform

@@ -1,12 +1,8 @@
-"""What the sampler of a machine writes down: `monitor/rank-0000.jsonl`, events of its own.
+"""The events of a machine's sampler (`monitor/rank-0000.jsonl`), written and read back.
 
-Counters only ever rise, as the kernel keeps them: two samples, however far apart, tell what
-happened between them. Shares are those of the time since the sample before. What a machine
-cannot tell is not in its events.
-
-What was sampled on the machines of a run, read back.
-
-The machines of a run, which may be called the same.
+Counters only rise, as the kernel keeps them, so two samples, however far apart, say what
+happened between them. Shares are of the time since the previous sample. A machine leaves out
+what it cannot measure.
 """
 
 from collections import Counter

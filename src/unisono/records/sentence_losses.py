@@ -1,10 +1,9 @@
-"""What each sentence of the validation set cost at each evaluation: small files of numbers.
+"""The loss of each validation sentence at each evaluation, and translations that repeat words.
 
-With them two evaluations are compared sentence by sentence, which tells a difference from
-chance long before the two means do. A file holds -log p of every target sentence in nats,
-float32, in the order of the set; `tokens.npy` holds how many tokens each has, its end included.
-
-Translations that say the same again and again: counted by a validation, looked for later.
+With these losses a report compares two evaluations sentence by sentence, which tells a
+difference from chance long before the two means do. A file holds -log p of every target
+sentence in nats, float32, in the order of the set; `tokens.npy` holds the number of tokens of
+each, its end included.
 """
 
 import io

@@ -1,8 +1,7 @@
-"""`status.json`: in one look, how it stands with a run. Written by the leading process.
+"""`status.json`: the state of a run, and whether its leading process is still alive.
 
-torchrun ends with 1 even after everything was saved; this file knows better.
-
-Is the process that leads a run still there? On its own machine that can be told at once.
+The leading process writes the file. torchrun exits with 1 even after everything was saved;
+this file knows better. On the leader's own machine, its process and lock tell more.
 """
 
 import os

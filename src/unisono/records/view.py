@@ -1,9 +1,7 @@
-"""`imported.json`: this run was made by another trainer, and what its records do not tell.
+"""A run as its directory describes it: what diagnosis, report and `unisono watch` read.
 
-A run directory that `unisono import` wrote has this file. Its events hold what was found, and
-nothing else: numbers that are not known are null, counts that are not known are 0.
-
-A run as its directory tells it: what the diagnosis, the report and the watcher read.
+A run directory that `unisono import` wrote also has `imported.json`. Its events hold what the
+records of the other trainer say and nothing else: unknown numbers are null, unknown counts 0.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Several runs side by side: what is different about them, and what came of it.
-
-Curves of several runs on the same paper: over the steps, and over the time they took.
-"""
+"""Several runs side by side: their settings, their results, and their curves."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from unisono.units import amount_of_bytes, duration
 CAUSES = {
     "compute": "arithmetic",
     "network": "exchange",
-    "straggler": "waiting for a late process",
+    "straggler": "waiting for a straggler",
     "data": "waiting for data",
     "evaluation": "validation and test",
     "checkpoint": "checkpoints",
@@ -191,14 +191,14 @@ def bottleneck_words(report: Report) -> str:
     """Say what an update would take without what costs most; "" where it is arithmetic."""
     found = report.bottleneck
     if found.measured is False:
-        why = "Not measured: the run was imported, and its records do not say."
+        why = "Not measured: the records of this imported run do not say where the time went."
         computed = " By arithmetic, the exchange over the network set the pace."
         return why + computed * (found.cause == "network")
     if found.without_it_seconds_per_step is None:
         return ""
     who = f" (rank {found.culprit})" if found.culprit is not None else ""
     return (
-        f"What costs most is {CAUSES[found.cause]}{who}: {percent(found.share)} of the time. "
+        f"The largest cost is {CAUSES[found.cause]}{who}: {percent(found.share)} of the time. "
         f"Without it an update would take {duration(found.without_it_seconds_per_step)}."
     )
 

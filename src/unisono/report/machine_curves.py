@@ -1,9 +1,7 @@
-"""What was sampled on a machine, joined to the steps that were made meanwhile.
+"""Curves of what was sampled on the machines, joined to the steps of the run.
 
-Samples are taken by the clock and updates are counted; a bin is some updates in a row and the
-time they took. Time between updates, for validations and checkpoints, is in no bin.
-
-Curves of what was sampled: one for each machine, or one for all where there are many.
+Samples follow the clock, and updates are counted: a bin is some updates in a row and the time
+they took. Time between updates, for validations and checkpoints, is in no bin.
 """
 
 from bisect import bisect_left, bisect_right

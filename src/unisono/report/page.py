@@ -1,6 +1,6 @@
-"""A run, or several, as one page of HTML: one small script of ours, nothing from elsewhere.
+"""A run, or several, as one page of HTML, and the report files of a run directory.
 
-From a run directory to its reports.
+A page has one small script of ours and loads nothing from elsewhere.
 """
 
 import hashlib

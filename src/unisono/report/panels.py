@@ -1,7 +1,4 @@
-"""Panels of what was learnt: loss, BLEU, learning rate.
-
-Panels of time: how long updates took, and where each second of them went.
-"""
+"""Panels of loss, BLEU and learning rate, and of the time that updates took."""
 
 import math
 from collections.abc import Sequence

@@ -15,7 +15,7 @@ BAR_PARTS = {
     "backward": "backward",
     "optimizer": "optimizer",
     "network": "exchange",
-    "straggler": "waiting for a late process",
+    "straggler": "waiting for a straggler",
     "data": "waiting for data",
     "rest": "recording and other",
 }

@@ -94,7 +94,7 @@ def _said(run: RunView) -> list[Happening]:
     return [
         Happening(
             one.step,
-            f"step {one.step:,}: {'holds no longer' if one.over else 'said'}: {one.summary}",
+            f"step {one.step:,}: {'no longer holds' if one.over else 'found'}: {one.summary}",
             "plain" if one.over else SEVERITIES.get(one.severity, "plain"),
         )
         for one in run.found
