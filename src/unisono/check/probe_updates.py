@@ -16,7 +16,7 @@ from unisono.comm.group import Solo
 from unisono.comm.protocol import Comm, Replica, World
 from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.comm.strategies.packed_gather import wait_for_device
-from unisono.comm.strategies.threaded_replica import MOST_LANES
+from unisono.comm.strategies.threaded_replica import MOST_MODEL_LANES
 from unisono.cost_model.probe_results import Gradient, Update
 from unisono.models.output import loss_sums, token_losses
 from unisono.models.transformer import TransformerModel
@@ -212,7 +212,7 @@ class ProbeUpdates:
 def _at_once(world: World) -> int:
     """Return how many micro-batches a process takes through the model at the same time."""
     alone_on_cpu = world.size == 1 and world.device.startswith("cpu")
-    return min(MOST_LANES, torch.get_num_threads()) if alone_on_cpu else 1
+    return min(MOST_MODEL_LANES, torch.get_num_threads()) if alone_on_cpu else 1
 
 
 def longest(stream: Stream) -> Batch:

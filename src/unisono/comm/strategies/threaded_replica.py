@@ -21,12 +21,12 @@ from unisono.comm.strategies.strategy_state import NoState
 from unisono.stopwatch import Stopwatch, Timer
 from unisono.thread_lanes import Lanes
 
-MOST_LANES = 4  # more have not been tried: all threads share Python's lock
+MOST_MODEL_LANES = 4  # more have not been tried: all threads share Python's lock
 
 
 def replica_alone(model: nn.Module, comm: Comm) -> Replica:
     """Return the replica of a process without peers: with lanes, if it has threads."""
-    lanes = min(torch.get_num_threads(), MOST_LANES)
+    lanes = min(torch.get_num_threads(), MOST_MODEL_LANES)
     if lanes == 1 or not comm.world.device.startswith("cpu"):
         return SummedReplica(model, comm)
     return ThreadedReplica(model, lanes)
