@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -148,6 +148,11 @@ def test_nothing_grows_too_long(path):
             assert node.end_lineno - node.lineno < 60, f"split {node.name}"
 
 
+def test_no_package_has_too_many_modules_side_by_side():
+    folders = Counter(path.parent for path in FILES)
+    assert not {str(folder): count for folder, count in folders.items() if count > 20}
+
+
 def definitions(kind):
     """Return where each public name of a kind is defined, and as what, in the whole tree."""
     found = defaultdict(dict)
@@ -164,8 +169,20 @@ def classes(node):
         yield node.name, node.name
 
 
+def constants(node):
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        name = node.targets[0].id
+        if name.isupper() and len(name) > 1:
+            yield name, ast.unparse(node.value)
+
+
 def test_a_class_name_means_one_thing():
     assert not {name: list(at) for name, at in definitions(classes).items() if len(at) > 1}
+
+
+def test_a_constant_has_one_value():
+    found = definitions(constants).items()
+    assert not {name: at for name, at in found if len(set(at.values())) > 1}
 
 
 def test_modules_do_not_import_each_other_in_circles():

@@ -18,7 +18,7 @@ LEFT, RIGHT, TOP, BOTTOM = 78.0, 80.0, 96.0, 52.0
 MOST_GRID_LINES = 13  # across the paper
 COLUMN = 112.0  # that a name takes in the legend
 NEAREST = 22.0  # that two numbers may stand below the axis
-HUES = ("first", "second", "third", "fourth", "fifth")
+PLOT_HUES = ("first", "second", "third", "fourth", "fifth")
 STYLE = """
 svg { --paper: #fbfaf7; --ink: #20242b; --soft: #5b6470; --grid: #e3e0d9;
   --first: #3a6291; --second: #b9561f; --third: #3f7d62; --fourth: #7a5ea8; --fifth: #8a6f14; }
@@ -37,8 +37,8 @@ text { font: 13px system-ui, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans",
 .ideal { stroke: var(--soft); stroke-dasharray: 2 5; }
 .curve { fill: none; stroke-width: 2.2; stroke-linejoin: round; }
 .ring { fill: var(--paper); stroke-width: 2.2; }
-""" + "\n".join(f".{hue} {{ stroke: var(--{hue}); }}" for hue in HUES)
-DOTS = "\n".join(f".dot.{hue} {{ fill: var(--{hue}); }}" for hue in HUES)
+""" + "\n".join(f".{hue} {{ stroke: var(--{hue}); }}" for hue in PLOT_HUES)
+DOTS = "\n".join(f".dot.{hue} {{ fill: var(--{hue}); }}" for hue in PLOT_HUES)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _curves(paper: _Paper, found: Sequence[Scenarios]) -> list[str]:
     lines = {line.kind: line for outlook in found for line in outlook.ways}
     parts: list[str] = []
     for number, (kind, last) in enumerate(lines.items()):
-        hue, left = HUES[number % len(HUES)], 16 + number * COLUMN
+        hue, left = PLOT_HUES[number % len(PLOT_HUES)], 16 + number * COLUMN
         points = [(1.0, 1.0)] + [
             (float(outlook.machines), line.speedup)
             for outlook in found[1:]

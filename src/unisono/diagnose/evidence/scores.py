@@ -20,7 +20,7 @@ from unisono.records.sentence_losses import Losses, SentenceLosses, Tokens
 from unisono.records.view import RunView
 
 RESAMPLES = 1000
-BOOTSTRAP_SEED = 1
+PAIRED_SEED = 1
 DRAWN_AT_ONCE = 4_000_000  # numbers of sentences, which int32 can count
 FEWEST_SENTENCES = 20
 UNPAIRED = (
@@ -75,7 +75,7 @@ def _resampled(
     table: NDArray[np.float64], tokens: NDArray[np.float64]
 ) -> NDArray[np.float64]:  # (resamples, evaluations)
     """Return the difference per token on each resample of the rows of `table`."""
-    sentences, random = len(table), np.random.default_rng(BOOTSTRAP_SEED)
+    sentences, random = len(table), np.random.default_rng(PAIRED_SEED)
     columns = np.concatenate([table, tokens[:, None]], axis=1)
     at_once, parts, left = max(1, DRAWN_AT_ONCE // sentences), [], RESAMPLES
     while left:
