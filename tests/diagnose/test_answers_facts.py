@@ -90,7 +90,7 @@ def test_plain_sgd_keeps_fewer_numbers(momentum, numbers):
     optimizer = {"name": "sgd", "momentum": momentum}
     found = answer(healthy_run(config={**CONFIG, "optimizer": optimizer}), "checkpoint_size")
     assert found.values["numbers_per_parameter"] == numbers
-    assert "NOT its size" in found.summary  # the made checkpoint holds two moments
+    assert "NOT explain its size" in found.summary  # the made checkpoint holds two moments
 
 
 def test_files_are_read_from_the_disk_while_they_are_there(tmp_path):

@@ -75,7 +75,7 @@ def test_a_directory_that_is_no_run_is_refused(tmp_path):
 def test_text_fits_the_terminal(width):
     text = render_text(diagnose(healthy_run(), now()), width)
     assert max(len(line) for line in text.splitlines()) <= width
-    assert "11. How does step time go" in text
+    assert "11. How does step time vary" in text
     assert "[not used]" in text
 
 

@@ -130,5 +130,5 @@ def bundle_at(path: Path) -> Path:
         fix = "let it finish, or end it now by continuing it with a lower train.max_steps"
     else:
         what = "there is no bundle here"
-        fix = "name a finished run such as runs/demo, or its bundle; `unisono show` tells"
+        fix = "name a finished run such as runs/demo, or a bundle; `unisono show` describes it"
     raise DataError(what, where=str(path), fix=fix)

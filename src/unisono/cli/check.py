@@ -50,7 +50,7 @@ def check(
     as_json: bool,
     **where: Any,
 ) -> None:
-    """Forecast the run of CONFIG: seconds a step, hours, money, and why.
+    """Forecast the run that CONFIG describes: seconds a step, hours, cost, and why.
 
     It measures the real work and the real network for a minute, on the machines that will
     train: this process alone, --workers here, other machines with --hosts, or all processes

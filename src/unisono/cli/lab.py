@@ -47,7 +47,10 @@ DISTRIBUTED = {"train": train, "check": check}  # verbs that all nodes run under
     help="Rate at which one node sends, such as 1=10mbit; repeatable.",
 )
 @click.option(
-    "--burst", default="", metavar="SIZE", help="How much may pass at once, such as 64kb."
+    "--burst",
+    default="",
+    metavar="SIZE",
+    help="How much a link may send at once, such as 64kb.",
 )
 @click.option("--delay", default="", metavar="TIME", help="Delay of every packet, such as 5ms.")
 @restarts_option
@@ -68,7 +71,7 @@ def lab(
     dry_run: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Make virtual machines node0, node1, … on this one, run COMMAND there, clean up.
+    """Make virtual machines node0, node1, … on this one, run COMMAND there, and clean up.
 
     `lab -- train CONFIG …` trains on all nodes together, under torchrun, and `lab -- check
     CONFIG …` measures them. Any other command is a program on one node: `lab -- bash` opens a

@@ -42,5 +42,5 @@ fewest_option = click.option(
     default=0,
     metavar="N",
     type=click.IntRange(0),
-    help="Go on with at least N machines when others are lost; 0 means all of them.",
+    help="When machines are lost, go on as long as N remain; 0 means that none may be lost.",
 )

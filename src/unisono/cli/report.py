@@ -17,7 +17,7 @@ from unisono.report.text import render_markdown, render_text
     "--html",
     metavar="FILE",
     type=PathType,
-    help="Write the page to FILE, nothing into RUN.",
+    help="Write only the page, to FILE, and nothing into RUN.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--md", "as_markdown", is_flag=True, help="Print the report as Markdown.")

@@ -22,14 +22,32 @@ ABOVE_ZERO = Number(0, min_open=True)
 
 
 @click.command()
-@click.option("--model", default="base", show_default=True, help="A preset of `[model]`.")
-@click.option("--vocabulary", default=32000, show_default=True, type=click.IntRange(1))
+@click.option("--model", default="base", show_default=True, help="A preset, as in `[model]`.")
+@click.option(
+    "--vocabulary",
+    default=32000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Subwords in the vocabulary.",
+)
 @click.option("--gpu", default="V100", show_default=True, help="Name of the GPU.")
 @click.option(
     "--tflops", type=ABOVE_ZERO, help="TFLOP/s that each GPU reaches, instead of --gpu."
 )
-@click.option("--precision", default="fp32", type=click.Choice(["fp32", "bf16", "fp16"]))
-@click.option("--gpus-per-node", default=1, show_default=True, type=click.IntRange(1, 64))
+@click.option(
+    "--precision",
+    default="fp32",
+    show_default=True,
+    type=click.Choice(["fp32", "bf16", "fp16"]),
+    help="Precision of the arithmetic.",
+)
+@click.option(
+    "--gpus-per-node",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="GPUs in each machine.",
+)
 @click.option(
     "--nodes", default="1,2,4", show_default=True, help="Numbers of machines to compare."
 )
@@ -40,15 +58,27 @@ ABOVE_ZERO = Number(0, min_open=True)
     help="Nominal rate of the network between machines.",
 )
 @click.option("--latency", default="100us", show_default=True, help="Latency of the network.")
-@click.option("--tokens-per-update", default=32768, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--tokens-per-update",
+    default=32768,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Tokens in each update, as `batching.tokens_per_update`.",
+)
 @click.option(
     "--length",
     default=28.0,
     show_default=True,
     type=ABOVE_ZERO,
-    help="Mean subwords of a sentence, including padding.",
+    help="Mean number of subwords in a sentence, including padding.",
 )
-@click.option("--steps", default=100_000, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--steps",
+    default=100_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Updates in the whole run.",
+)
 @click.option(
     "--validate-every",
     default=4000,
@@ -71,10 +101,10 @@ ABOVE_ZERO = Number(0, min_open=True)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def simulate(plot: Path | None, as_json: bool, **options: Any) -> None:
-    """Forecast a run on one machine and on more of them: time, waiting, money.
+    """Forecast a run on one machine and on several: time, waiting, cost.
 
     Nothing is measured: rates come from data sheets and from the nominal rate of the network.
-    The computing of evaluations and checkpoints is left out. `unisono check` measures the
+    The time that evaluations and checkpoints compute is left out. `unisono check` measures the
     machines that you have.
     """
     if plot:

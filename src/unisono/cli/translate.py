@@ -32,7 +32,11 @@ SPLITS_REPORTED = 5
     help="Exponent of the length penalty; higher favours longer translations.",
 )
 @click.option(
-    "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="Where to compute; auto takes a GPU if there is one.",
 )
 @click.option(
     "--batch-lines",

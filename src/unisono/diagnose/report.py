@@ -103,7 +103,7 @@ QUESTIONS = {
     "checkpoint_files": "Which files is a checkpoint made of, and what is in each?",
     "checkpoint_size": "How big is a checkpoint, and why?",
     "step_time": "How long does an average step take, and what is it made of?",
-    "step_vs_network": "How does step time go with network use between the nodes?",
+    "step_vs_network": "How does step time vary with network use between the nodes?",
 }
 
 

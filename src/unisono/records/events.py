@@ -240,11 +240,11 @@ class Tested(Event, frozen=True, kw_only=True, tag="tested"):
 
 
 class Lost(Event, frozen=True, kw_only=True, tag="lost"):
-    """A process of the run was lost, as the watchman of process `seen_by` saw it.
+    """A process of the run was lost, as the sidecar of process `seen_by` saw it.
 
     `how` is one of "process died", "process stopped", "machine or link gone" or "too slow" (a
     section took longer than its limit); `detail` says what more is known. `step` is the last
-    update of which the watchman had heard.
+    update of which the sidecar had heard.
     """
 
     step: int

@@ -198,8 +198,9 @@ def bottleneck_words(report: Report) -> str:
         return ""
     who = f" (rank {found.culprit})" if found.culprit is not None else ""
     return (
-        f"The largest cost is {CAUSES[found.cause]}{who}: {percent(found.share)} of the time. "
-        f"Without it an update would take {duration(found.without_it_seconds_per_step)}."
+        f"The largest cost besides arithmetic is {CAUSES[found.cause]}{who}: "
+        f"{percent(found.share)} of the time. Without it an update would take "
+        f"{duration(found.without_it_seconds_per_step)}."
     )
 
 

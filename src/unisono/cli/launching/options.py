@@ -35,8 +35,14 @@ def _repeatable(name: str, metavar: str, about: str) -> Callable[[F], F]:
 
 _HOSTS = (
     _text("--hosts", metavar="A,B:2", about="Machines to use over ssh; B:2 gets 2 processes."),
-    _text("--directory", metavar="DIR", about="Working directory there; default: this one."),
-    _text("--python", metavar="PATH", about="Python to use there; default: this one."),
+    _text(
+        "--directory",
+        metavar="DIR",
+        about="Working directory on the machines; default: this one.",
+    ),
+    _text(
+        "--python", metavar="PATH", about="Python to use on the machines; default: this one."
+    ),
     _repeatable("--env", "NAME=VALUE", "Environment variable for all processes"),
     click.option("--ssh-config", type=PathType, help="File to use instead of ~/.ssh/config."),
     _text("--address", about="Address under which the others reach the first host."),

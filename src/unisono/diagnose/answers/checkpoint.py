@@ -105,17 +105,17 @@ def _answered(case: Case, files: Files, moments: int, averages: int) -> Answer:
     expected = weights * (1 + moments + averages) + exchange
     off = files.bytes - expected
     fits = abs(off) <= OVERHEAD_BYTES + OVERHEAD_SHARE * expected
-    kept = {0: "", 1: " and the optimizer's momentum (as much again)"}.get(
-        moments, " and two moments of Adam (twice as much again)"
+    kept = {0: "", 1: ", the optimizer's momentum as much again"}.get(
+        moments, ", the two moments of Adam twice as much again"
     )
-    kept += " and their moving average (as much again)" if averages else ""
-    kept += f" and {amount_of_bytes(exchange)} of the exchange" if exchange else ""
+    kept += ", the moving average of the weights as much again" if averages else ""
+    kept += f", the state of the exchange {amount_of_bytes(exchange)}" if exchange else ""
     moments += averages
-    verdict = "which is its size" if fits else "which is NOT its size"
+    verdict = "which explains its size" if fits else "which does NOT explain its size"
     return reply(
         "checkpoint_size",
         "answered",
-        f"{amount_of_bytes(files.bytes)}: {case.parameters:,} parameters of 4 bytes make "
+        f"{amount_of_bytes(files.bytes)}: {case.parameters:,} parameters of 4 bytes take "
         f"{amount_of_bytes(weights)}{kept}; together {amount_of_bytes(expected)}, {verdict}.",
         values={
             "bytes": files.bytes,

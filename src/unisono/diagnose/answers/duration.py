@@ -119,8 +119,8 @@ def _evidence(case: Case, verdict: str) -> list[str]:
     ledger = case.ledger
     if ledger.rows and ledger.starting + ledger.ending > 0:
         lines.append(
-            f"{duration(ledger.starting)} passed before the first update of each start, and "
-            f"{duration(ledger.ending)} after the last, evaluation and checkpoints aside"
+            f"apart from evaluation and checkpoints, {duration(ledger.starting)} passed before "
+            f"the first update of each start, and {duration(ledger.ending)} after the last"
         )
     if ledger.rows and case.run.imported is None:
         lines.append(

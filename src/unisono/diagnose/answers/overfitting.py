@@ -17,7 +17,7 @@ def answer_overfitting(case: Case) -> Answer:
     curve, turn = loss_curve(case.run.validations), case.overfit_onset
     if turn is None:
         return _unknown(
-            f"{FEWEST_TO_SEE_OVERFITTING} validations are the fewest that show whether the "
+            f"It takes at least {FEWEST_TO_SEE_OVERFITTING} validations to show whether the "
             f"loss rises again; this run has {len(curve)}.",
             {"since_step": None, "validations": len(curve), **_best(curve)},
             advice="" if case.divergence else look_longer(case),

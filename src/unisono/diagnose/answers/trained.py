@@ -37,7 +37,7 @@ def answer_trained(case: Case) -> Answer:
         return reply(
             "trained",
             "unknown",
-            f"{FEWEST_VALIDATIONS} validations are the fewest that show where the loss is "
+            f"It takes at least {FEWEST_VALIDATIONS} validations to show where the loss is "
             f"going; this run has {len(curve)}.",
             values={"validations": len(curve), **score_values(case.run)},
             evidence=score_evidence(case.run),

@@ -41,7 +41,7 @@ def answer_training_set(case: Case) -> Answer:
     evidence = [f"file: {name}" for name in files]
     if isinstance(longest, int):
         evidence.append(f"the trainer left out sentences of over {longest} pieces (max_length)")
-    missing = "nothing about its files, size, lines or tokens"
+    missing = "nothing about the files of the training set, their size, lines or tokens"
     if files:
         short = listing([name.rpartition("/")[2] for name in files])
         missing = f"that it was {short}, but not how many bytes, lines or tokens they have"
@@ -191,9 +191,9 @@ def _forced_bleu(case: Case) -> list[str]:
     shown = scores if len(scores) <= 6 else [*scores[:2], *scores[-4:]]
     course = ", ".join(f"{score:.1f} (step {step:,})" for step, score in shown)
     return [
-        f"what the log calls BLEU: {course}; it scores the next words that the model chooses "
-        "within the reference, not translations. A model that repeats its input reaches 95, so "
-        "this BLEU counts for nothing here"
+        f"what the log calls BLEU: {course}; it scores each next word that the model predicts "
+        "from the reference so far, not translations. A model that only repeats its input "
+        "reaches 95, so this BLEU counts for nothing here"
     ]
 
 
@@ -270,7 +270,7 @@ def _outlook(planned: int, left: int | None, seconds: float | None) -> str:
     if not left or seconds is None:
         return ""
     return (
-        f" {planned:,} updates were planned; the {left:,} that are missing would take another "
+        f" {planned:,} updates were planned; the remaining {left:,} would take another "
         f"{duration(seconds)} at that pace."
     )
 

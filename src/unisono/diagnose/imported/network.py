@@ -73,8 +73,8 @@ def answer_step_vs_network(case: Case) -> Answer:
     taken = ""
     if not math.isnan(wire.ratio):
         taken = (
-            f" On the given link, {_link(case)}, they take {duration(wire.seconds)}: "
-            f"{wire.ratio:.2f} times the step."
+            f" On the given link, {_link(case)}, the exchange takes "
+            f"{duration(wire.seconds)}, {wire.ratio:.2f} times the step."
         )
     return reply(
         "step_vs_network",
@@ -98,7 +98,7 @@ def answer_devices(case: Case) -> Answer:
         waited = f" By arithmetic, {_idle(compute, idle)}."
     elif wire is not None and wire.verdict == "bottleneck":
         waited = (
-            " The exchange alone fills the step, so the devices may have waited for most of it."
+            " The exchange alone takes most of a step: the devices may have waited that long."
         )
     return reply(
         "devices",
@@ -182,14 +182,14 @@ def _advice(case: Case, wire: ImportedExchange) -> str:
     )
     return (
         f"Compare with one machine alone, which may be faster: `{command}`. Exchange less "
-        "often, with more sentences an update, or use a faster link."
+        "often, by putting more sentences into each update, or use a faster link."
     )
 
 
 def _link(case: Case) -> str:
     run = about(case)
     return (
-        f"{rate(run.link_bits_per_second)} ({'measured' if run.link_measured else 'as bought'})"
+        f"{rate(run.link_bits_per_second)} ({'measured' if run.link_measured else 'nominal'})"
     )
 
 
@@ -223,7 +223,7 @@ def _find_the_link(wire: ImportedExchange) -> str:
 def _port(wire: ImportedExchange) -> str:
     """Name the port that the needed rate would fill, if there is one."""
     port = port_for(wire.needed_bits_per_second)
-    return f", which is what a port of {rate(1e6 * port)} carries" if port else ""
+    return f", about what a port of {rate(1e6 * port)} carries" if port else ""
 
 
 def _arithmetic_says(case: Case, wire: ImportedExchange) -> str:

@@ -73,8 +73,8 @@ def findings(case: Case) -> tuple[Finding, ...]:
         Finding(
             id="imported",
             severity="info",
-            summary=f"{run.trainer} made this run, and it was imported from {run.source}: what "
-            f"{records(case)} {says(case)} nothing about is unknown.",
+            summary=f"{run.trainer} made this run, and it was imported from {run.source}. "
+            f"Whatever {records(case)} {says(case)} nothing about is unknown.",
             evidence=tuple(lines),
         ),
     )
