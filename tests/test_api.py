@@ -231,6 +231,17 @@ def test_a_score_has_its_interval():
     assert bleu.score == pytest.approx(100)
 
 
+def test_a_single_text_is_no_list_of_sentences():
+    with pytest.raises(unisono.ConfigError, match="lists of sentences"):
+        unisono.score("a text", ["a text"])
+
+
+def test_a_simulation_of_no_machines_is_refused():
+    with pytest.raises(unisono.ConfigError, match="a size is 0") as refused:
+        unisono.simulate(machines=[0])
+    assert refused.value.fix
+
+
 def test_a_simulation_says_what_the_command_says():
     asked = {"nodes": "1,2,8", "gpu": "A100", "link": "10gbit", "price": "2"}
     words = [word for name, value in asked.items() for word in (f"--{name}", value)]

@@ -84,6 +84,12 @@ def prepare(config: ConfigLike, /, *, workers: int = 1, **changes: Any) -> Corpu
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> Bleu:
     """Compute cased, detokenised sacreBLEU of translations, with its 95 % interval."""
+    if isinstance(hypotheses, str) or isinstance(references, str):
+        raise ConfigError(
+            "score takes lists of sentences, and this is a single text",
+            where="score(hypotheses, references)",
+            fix="write score([hypothesis], [reference])",
+        )
     return score_bleu(hypotheses, references)
 
 
@@ -115,7 +121,11 @@ def simulate(
         )
     numbers = (*machines, gpus_per_machine, vocabulary, tokens_per_update, steps)
     if min(*numbers, pieces_per_sentence) <= 0 or min(validate_every, save_every, price) < 0:
-        raise ConfigError("sizes must be above 0; intervals and the price must not be negative")
+        raise ConfigError(
+            "a size is 0 or less, or an interval or the price is negative",
+            where="simulate(...)",
+            fix="give machines, GPUs, vocabulary, tokens and steps above 0",
+        )
     job = SimulatedJob(
         model=TransformerSettings(**PRESETS[model]),
         vocabulary=vocabulary,

@@ -126,8 +126,8 @@ def bundle_at(path: Path) -> Path:
             f"unisono average {path.resolve().parents[1]} --checkpoints {path.name} --to BUNDLE"
         )
     elif run.config.is_file():
-        what = "this run has not finished, so it has no bundle yet"
-        fix = "let it finish, or end it now by continuing it with a lower train.max_steps"
+        what = "this run has no bundle: a run writes one when it finishes"
+        fix = "continue it until it finishes, or make one: unisono average RUN --to BUNDLE"
     else:
         what = "there is no bundle here"
         fix = "name a finished run such as runs/demo, or a bundle; `unisono show` describes it"

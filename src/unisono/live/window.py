@@ -7,7 +7,7 @@ from msgspec.structs import replace as changed
 
 from unisono.cost_model.strategies import AUTO, is_exact
 from unisono.diagnose.answers.duration import seconds_left, updates_planned
-from unisono.diagnose.bottleneck import find_bottleneck
+from unisono.diagnose.bottleneck import IN_A_STEP, find_bottleneck
 from unisono.diagnose.case import Case, open_case
 from unisono.diagnose.diagnosis import exchange_name
 from unisono.diagnose.evidence.ledger import Ledger, LedgerRow
@@ -49,7 +49,8 @@ def verdict(case: Case) -> str:
         "checkpoint": "slowed down by checkpoints",
         "other": "slowed down by something the ledger does not explain",
     }
-    without = found.without_it_seconds_per_step
+    between = found.cause not in IN_A_STEP
+    without = None if between else found.without_it_seconds_per_step
     more = f"; without it a step would take {duration(without)}" if without else ""
     return f"{names[found.cause]}: {percent(found.share)} of the time{more}"
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from unisono.diagnose.bottleneck import IN_A_STEP
 from unisono.diagnose.evidence.run_files import CorpusFacts, corpus_facts
 from unisono.diagnose.evidence.scores import best_scored, bleu_words
 from unisono.diagnose.report import Answer, Report
@@ -197,11 +198,14 @@ def bottleneck_words(report: Report) -> str:
     if found.without_it_seconds_per_step is None:
         return ""
     who = f" (rank {found.culprit})" if found.culprit is not None else ""
-    return (
+    cost = (
         f"The largest cost besides arithmetic is {CAUSES[found.cause]}{who}: "
-        f"{percent(found.share)} of the time. Without it an update would take "
-        f"{duration(found.without_it_seconds_per_step)}."
+        f"{percent(found.share)} of the time."
     )
+    if found.cause not in IN_A_STEP:
+        return cost
+    seconds = duration(found.without_it_seconds_per_step)
+    return f"{cost} Without it an update would take {seconds}."
 
 
 def samples_over_time(run: RunView) -> list[SampleOverTime]:
