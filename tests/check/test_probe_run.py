@@ -148,6 +148,7 @@ def too_little_memory_on_one(comm, home):
         batching={"tokens_per_update": 1000, "tokens_per_micro_batch": 1000},
     )
     corpus = open_corpus(Path(settings.corpus.directory))
+    torch.optim.Adam([torch.zeros(1)])  # the first optimizer imports more of torch
     before = resource.getrlimit(resource.RLIMIT_AS)
     if comm.world.rank == 1:
         there = psutil.Process().memory_info().vms + 20_000_000
@@ -168,7 +169,7 @@ def test_what_does_not_fit_into_one_memory_is_told_by_all(ranks, corpus_home):
     assert (name, code) == ("ConfigError", 2)
     assert "do not fit into the memory of cpu" in text
     assert "lower `batching.tokens_per_micro_batch`" in text
-    assert "process 1 failed: it does not fit" in leading[1]
+    assert "process 1 failed: the model and its batch do not fit" in leading[1]
     assert leading[2] == 2
 
 

@@ -156,7 +156,7 @@ def nothing_is_lost(comm, bits):
     for step in range(1, 6):
         update(replica, comm.world.rank, step)
     outer = replica.memory._outer
-    left = sum(float(f.left_over.abs().sum()) for f in outer._fragments)
+    left = sum(float(f.residual.abs().sum()) for f in outer._fragments)
     other = torch.full((3,), float(comm.world.rank))
     replica.memory.agree([other])
     return row_of(replica.module).tolist(), left, other.tolist()

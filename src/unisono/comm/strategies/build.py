@@ -5,8 +5,8 @@ from typing import Any
 
 from unisono.comm.protocol import Strategy
 from unisono.comm.settings import Sync
+from unisono.comm.strategies.strategy_state import alone_error
 from unisono.cost_model.strategies import DEFAULT_STRATEGY, STRATEGIES
-from unisono.errors import ConfigError
 
 
 def implementation_of(name: str) -> Any:
@@ -31,11 +31,7 @@ def check_strategy(sync: Sync, size: int, *, continued: bool = False) -> None:
     A continued run may go on with one process, whatever it was started with.
     """
     if size == 1 and not continued and STRATEGIES[sync.strategy].local:
-        raise ConfigError(
-            f"{sync.strategy} with one process is a no-op: there is nobody to agree with",
-            where="sync.strategy",
-            fix=f'set `strategy = "{DEFAULT_STRATEGY}"`, or start more processes',
-        )
+        raise alone_error(sync.strategy)
 
 
 def idle_strategy(sync: Sync, size: int, local_size: int = 1) -> str:

@@ -28,6 +28,7 @@ from unisono.comm.strategies.ddp import DdpReplica, completed, sum_bucket
 from unisono.comm.strategies.diloco_outer import OuterOptimizer, check_finite
 from unisono.comm.strategies.packed_gather import make_subgroups
 from unisono.comm.strategies.quantize import Bits
+from unisono.comm.strategies.strategy_state import alone_error
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.stopwatch import Stopwatch
 from unisono.units import seconds_of
@@ -71,6 +72,8 @@ class Diloco:
         )
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
+        if comm.world.size == 1:
+            raise alone_error("diloco")
         return LocalReplica(model, comm, self)
 
     def is_local(self, step: int) -> bool:

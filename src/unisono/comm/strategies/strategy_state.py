@@ -17,8 +17,18 @@ from torch import Tensor
 from unisono.comm.collectives import tensors_from_leader
 from unisono.comm.protocol import Comm, StrategyTensors
 from unisono.comm.strategies.quantize import padded
-from unisono.errors import DataError
+from unisono.cost_model.strategies import DEFAULT_STRATEGY
+from unisono.errors import ConfigError, DataError
 from unisono.stopwatch import Stopwatch
+
+
+def alone_error(strategy: str) -> ConfigError:
+    """Return the error for a strategy that makes no sense with a single process."""
+    return ConfigError(
+        f"{strategy} with one process is a no-op: there is nobody to agree with",
+        where="sync.strategy",
+        fix=f'set `strategy = "{DEFAULT_STRATEGY}"`, or start more processes',
+    )
 
 
 class SameWeights:
