@@ -121,5 +121,5 @@ def test_a_run_stays_with_what_it_chose_and_says_where_that_does_not_fit(
         assert choice.reason.startswith("why; chosen for 8 machines, and kept on 2")
     strategy, choice, _ = settled(Solo(), home)
     assert (strategy, choice.strategy) == ("ddp", "ddp")
-    assert "On several machines the run goes on with diloco in 4 bits" in choice.reason
+    assert "On several machines the run continues with diloco in 4 bits" in choice.reason
     assert record.read_bytes() == rare
