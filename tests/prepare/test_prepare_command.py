@@ -99,7 +99,7 @@ def test_adding_a_source_is_told(home):
     assert done.returncode == 0, done.stderr
     assert "1 source reused, 1 added; made/corpus keeps its vocabulary" in done.stderr
     lighter = run(home, train=more + "\nweight = 0.5")
-    assert lighter.stderr == "corpus made/corpus is up to date; only weights changed\n"
+    assert lighter.stderr == "corpus made/corpus is up to date; only its weights changed\n"
 
 
 def unequal(text):
@@ -176,7 +176,7 @@ BAD_INPUT = {
     "zst": (
         cut_off(zstandard.compress, ".zst"),
         {"train": FILES.format(ending=".zst")},
-        "text/train.de.zst cannot be read: the last frame is cut off",
+        "text/train.de.zst cannot be read: the compressed data is cut off",
         "text/train.de.zst, after line",
     ),
     "columns": (
