@@ -136,9 +136,7 @@ def test_a_flipped_byte_is_noticed_before_anything_else_is_done(tmp_path, file):
     (tmp_path / "corpus" / file).write_bytes(damaged)
     before = content(tmp_path / "corpus")
     for train in (data.train, [*data.train, third(tmp_path)]):
-        with pytest.raises(
-            DataError, match=f"{file} is not the file this corpus was made with"
-        ) as caught:
+        with pytest.raises(DataError, match=f"{file} is not the file this corpus") as caught:
             prepare(replaced(data, train=train), tmp_path / "corpus")
         assert caught.value.where.endswith(file)
         assert "prepare the corpus again" in caught.value.fix
