@@ -122,9 +122,9 @@ def started(run, pid):
     """A process that samples for `run`, and its worker, which waits for ever."""
     code = (
         "import sys, time\n"
-        "from unisono.monitor.worker import Orders\n"
+        "from unisono.monitor.worker import SamplerConfig\n"
         "from unisono.monitor.worker import Sampling\n"
-        f"with Sampling(Orders(run={str(run)!r}, rank=0, pids=({pid},), every=0.1)):\n"
+        f"with Sampling(SamplerConfig(run={str(run)!r}, rank=0, pids=({pid},), every=0.1)):\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(600)\n"
     )
