@@ -108,9 +108,6 @@ _DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
 COMPRESSIONS = tuple(_DECOMPRESSORS)
 
 
-_Readable = io.BufferedIOBase | BinaryIO
-
-
 class DecompressedFile(io.RawIOBase):
     """The decompressed bytes of a file; `suffix` is one of `COMPRESSIONS`.
 

@@ -58,7 +58,7 @@ def test_rounds_that_take_too_long_are_fewer(corpus_home):
 
 
 def measured_by_all(comm, home):
-    """Rehearse updates of five micro-batches, which two processes cannot share evenly."""
+    """Probe updates of five micro-batches, which two processes cannot share evenly."""
     settings = tiny_settings(
         Path(home),
         batching={"tokens_per_update": 500},
@@ -141,7 +141,7 @@ def test_all_leave_out_what_one_has_no_time_for(ranks, corpus_home, late):
 
 
 def too_little_memory_on_one(comm, home):
-    """Rehearse micro-batches of 60 MB for each of many activations, with 20 MB on one."""
+    """Probe micro-batches of 60 MB for each of many activations, with 20 MB on one."""
     settings = tiny_settings(
         Path(home),
         model={"inner": 1 << 14},
