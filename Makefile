@@ -3,27 +3,28 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test quick check format docs pictures clean
+.PHONY: help setup demo test long quick check format docs lock sbom pictures dist clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: $(VENV)/ready ## create .venv with the pinned dependencies
 
-$(VENV)/ready: requirements.lock pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+$(VENV)/ready: requirements.lock requirements-build.lock requirements-cpu.lock requirements-cuda.lock pyproject.toml
+	PYTHON="$(PYTHON)" VENV="$(VENV)" TORCH="$(TORCH)" TORCH_INDEX="$(TORCH_INDEX)" tools/setup.sh
 	touch $@
 
 demo: setup ## train, score, translate and explain a model on the built-in corpus
 	$(BIN)/unisono demo
 
-test: setup check ## lint, types and the whole test suite
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+test: setup check ## lint, types and all tests but the long ones
+	$(BIN)/python -m pytest -rs -n 3 --dist loadfile --no-loadscope-reorder -m "not long"
+
+long: setup ## tests of minutes each: every case on fake GPUs, the self-test, the wheel
+	$(BIN)/python -m pytest -m long
 
 quick: setup ## the default tier: no extra processes, under a minute
-	$(BIN)/python -m pytest -m "not ranks and not slow"
+	$(BIN)/python -m pytest -m "not ranks and not slow and not long"
 
 check: setup ## lint, formatting and types
 	$(BIN)/ruff check .
@@ -37,8 +38,18 @@ format: setup ## format the code
 docs: setup ## write the generated reference pages
 	$(BIN)/python -m unisono.cli.reference > docs/reference/commands.md
 
+lock: ## ask PyPI for the hashes of the pinned versions
+	$(PYTHON) tools/lock.py requirements*.lock
+
+sbom: setup ## write sbom.json: every package with version, licence and hash (CycloneDX)
+	$(BIN)/python tools/sbom.py > sbom.json
+
 pictures: setup ## make the pictures of docs/images again; needs Chromium and some minutes
 	$(BIN)/python docs/images/make_pictures.py
 
+dist: setup ## build the wheel and the source archive in dist/
+	rm -rf dist build
+	$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('dist'); b.build_wheel('dist')"
+
 clean: ## remove the environment and caches; runs and corpora stay
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

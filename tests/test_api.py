@@ -253,5 +253,8 @@ def test_a_simulation_says_what_the_command_says():
         assert some.best.exchange.name == plain["advised"]
         assert [way.hours for way in some.ways] == [way["hours"] for way in plain["ways"]]
     for wrong in ({"model": "bas"}, {"machines": [0]}, {"link": "fast"}, {"gpu": "Z1"}):
-        with pytest.raises(unisono.ConfigError):
+        with pytest.raises(unisono.ConfigError) as refused:
             unisono.simulate(**wrong)
+        assert "--" not in str(refused.value)  # there are no options in Python
+    known = unisono.simulate(tflops=10.0).job
+    assert known.flops_per_second == 1e13

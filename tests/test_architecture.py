@@ -12,37 +12,44 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "unisono"
 FILES = sorted(SOURCE.rglob("*.py"))
 
-FOUNDATION = {"errors", "units", "jsonl", "atomic", "lock", "stopwatch", "process_pool"}
+FOUNDATION = {"errors", "units", "atomic", "lock", "stopwatch", "process_pool"}
 FOUNDATION |= {
     "__init__",
     "exit_codes",
     "thread_lanes",
+    "parent_process",
     "printable",
     "source_address",
     "clock_skew",
     "decompress",
+    "nvidia",
+    "small_files",
 }
+FOUNDATION |= {"secure"}
 FORMATS = {"text", "corpus", "datasets", "records", "schedules", "cost_model"}
 PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", "monitor"}
 PARTS |= {"heartbeat"}
 MIDDLE = {"config", "diagnose"}
 STAGES = {"prepare", "train", "serve", "export", "live", "report", "launch", "lab", "check"}
-STAGES |= {"importers"}
+STAGES |= {"importers", "selftest"}
 
 MAY_IMPORT = {
     "errors": {"exit_codes"},
     "units": {"errors"},
-    "jsonl": set(),
-    "atomic": set(),
+    "atomic": {"small_files"},
     "lock": {"errors"},
     "stopwatch": set(),
     "process_pool": {"errors"},
     "exit_codes": set(),
     "thread_lanes": set(),
-    "printable": set(),
+    "parent_process": set(),
+    "printable": {"errors"},
     "source_address": set(),
+    "secure": {"errors"},
     "clock_skew": set(),
     "decompress": set(),
+    "nvidia": set(),
+    "small_files": {"errors"},
     "__init__": set(),
     "__main__": {"cli"},
     "text": FOUNDATION,
@@ -73,9 +80,12 @@ MAY_IMPORT = {
     "lab": FOUNDATION | {"launch"},
     # It writes what the others read: run directories and settings.
     "importers": FOUNDATION | {"records", "config"},
+    "export": FOUNDATION | {"text", "models", "translate", "bundle", "score"},
     # It makes real updates before the run, to measure them.
     # Its picture is drawn by the drawer of the report.
     "check": FOUNDATION | FORMATS | PARTS | {"config", "train", "report"},
+    # It prepares, trains and probes in small, to prove an installation.
+    "selftest": FOUNDATION | FORMATS | PARTS | {"config", "prepare", "train", "check"},
     "cli": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
     # The Python API: above all stages, beside the command line.
     "api": FOUNDATION | FORMATS | PARTS | MIDDLE | STAGES,
@@ -84,7 +94,7 @@ MAY_IMPORT = {
 WITHOUT_TORCH = sorted(
     {"text", "corpus", "datasets", "prepare", "records", "schedules", "score", "config"}
     | {"diagnose", "report", "live", "launch", "lab", "cli", "heartbeat", "importers"}
-    | {"monitor", "api"}
+    | {"monitor", "api", "secure"}
 )
 FORBIDDEN = re.compile(
     r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|(?<!\.)\beval\(|\bexec\(|shell=True"

@@ -6,7 +6,6 @@ the same settings as a dict; keywords change it, as `--set` does on the command 
 
 import os
 import time
-import tomllib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +29,6 @@ from unisono.diagnose.diagnosis import diagnose
 from unisono.diagnose.evidence.curve import bleu_curve, loss_curve
 from unisono.diagnose.report import Answer, Finding, Report
 from unisono.errors import ConfigError, suggest
-from unisono.jsonl import read_lines
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.prepare.build import prepare_corpus
 from unisono.records.events import AnyEvent, from_lines
@@ -38,6 +36,7 @@ from unisono.records.layout import RunDirectory
 from unisono.records.view import RunView, read_run
 from unisono.report.notebook import notebook_html
 from unisono.score import Bleu, score_bleu
+from unisono.small_files import read_lines, read_parsed, toml_table
 from unisono.units import BIT_UNITS, amount
 
 PathLike = str | os.PathLike[str]
@@ -66,7 +65,7 @@ def get_corpus(
         entry = find_entry(name)
         place = Path(directory or Path("data") / entry.name)
         deque(datasets_get.get_corpus(entry, place), maxlen=0)
-    data: dict[str, Any] = tomllib.loads((place / DATA_TOML).read_text("utf-8"))["data"]
+    data: dict[str, Any] = read_parsed(place / DATA_TOML, toml_table)["data"]
     return data
 
 
@@ -99,7 +98,8 @@ def simulate(
     machines: Sequence[int] = (1, 2, 4),
     gpus_per_machine: int = 1,
     gpu: str = "V100",
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32",
+    tflops: float = 0.0,
+    precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"] = "auto",
     link: str = "1gbit",
     latency: str = "100us",
     vocabulary: int = 32_000,
@@ -112,26 +112,33 @@ def simulate(
 ) -> Simulation:
     """Forecast a run on machines you do not have: seconds, waiting, hours and money.
 
-    `model` is a preset, `link` and `latency` describe the network between machines, `price` is
-    that of one machine for one hour. Nothing is measured: rates are those of data sheets.
+    `model` is a preset. `machines` are the numbers of machines to compare, which the command
+    line calls `--nodes`. `tflops` is the rate that each GPU reaches, instead of `gpu`; `link`
+    and `latency` describe the network between machines, `price` is that of one machine for one
+    hour. Nothing is measured: rates are those of data sheets.
     """
     if model not in PRESETS:
         raise ConfigError(
             f"no preset is called {model}", where="model", fix=suggest(model, PRESETS)
         )
     numbers = (*machines, gpus_per_machine, vocabulary, tokens_per_update, steps)
-    if min(*numbers, pieces_per_sentence) <= 0 or min(validate_every, save_every, price) < 0:
+    others = (validate_every, save_every, price, tflops)
+    if min(*numbers, pieces_per_sentence) <= 0 or min(others) < 0:
         raise ConfigError(
-            "a size is 0 or less, or an interval or the price is negative",
+            "a size is 0 or less, or an interval, a rate or the price is negative",
             where="simulate(...)",
             fix="give machines, GPUs, vocabulary, tokens and steps above 0",
         )
+    sizes = TransformerSettings(**PRESETS[model])
+    device = None if tflops else device_called(gpu, "")
+    reached = device.rate(precision, sizes.width, "") if device else tflops * 1e12
     job = SimulatedJob(
-        model=TransformerSettings(**PRESETS[model]),
+        model=sizes,
         vocabulary=vocabulary,
         tokens_per_update=tokens_per_update,
         length=pieces_per_sentence,
-        flops_per_second=device_called(gpu).rate(precision),
+        flops_per_second=reached,
+        memory_rate=device.bandwidth if device else 0.0,
         updates=steps,
         price=price,
         evaluation_every=validate_every,

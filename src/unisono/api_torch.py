@@ -12,7 +12,7 @@ from unisono.api import ConfigLike, settings_from
 from unisono.bundle.format import bundle_at
 from unisono.bundle.reader import open_bundle
 from unisono.check.auto_strategy import settle_strategy
-from unisono.comm.bootstrap.join import pick_device
+from unisono.comm.bootstrap.device import pick_device
 from unisono.config.settings import Settings
 from unisono.errors import ConfigError
 from unisono.live.live_diagnosis import LiveDiagnosis

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from unisono.small_files import open_regular
+
 TEMPORARY = ".tmp-"
 
 
@@ -78,7 +80,7 @@ def clean(directory: Path) -> None:
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -12,6 +12,8 @@ do next. The command line prints the answers without a traceback. Anything that 
   - PeerLostError        exit code 76  this process lost contact with another one
 """
 
+import errno
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -29,12 +31,15 @@ class UnisonoError(Exception):
         self.what, self.where, self.fix = what, where, fix
         if exit_code is not None:
             self.exit_code = exit_code
-        lines = [what]
-        if where:
-            lines.append(f"  where: {where}")
-        if fix:
-            lines.append(f"  fix:   {fix}")
-        super().__init__("\n".join(lines))
+        super().__init__(what)  # the rest follows it from process to process as attributes
+
+    def __str__(self) -> str:
+        # Further lines are indented, so that a name with a line break cannot pose as one.
+        parts = [("", self.what), ("  where: ", self.where), ("  fix:   ", self.fix)]
+        lines = [
+            head + text.replace("\n", "\n    ") for head, text in parts if text or not head
+        ]
+        return "\n".join(lines)
 
 
 class ConfigError(UnisonoError):
@@ -71,3 +76,42 @@ def suggest(word: str, known: Iterable[str]) -> str:
     close = get_close_matches(word, names, n=1)
     hint = f"did you mean `{close[0]}`? " if close else ""
     return f"{hint}known: {', '.join(names)}"
+
+
+_FIXES = {
+    errno.ENOSPC: "free some disk space",
+    errno.EDQUOT: "free some of your quota",
+    errno.EFBIG: "raise the limit on the size of a file (`ulimit -f unlimited`)",
+    errno.EMFILE: "raise the limit on open files (`ulimit -n 4096`)",
+    errno.ENFILE: "close other programs: the system has no file handles left",
+    errno.EROFS: "make the file system writable",
+    errno.EACCES: "check the permissions there",
+    errno.EPERM: "check the permissions there",
+    errno.EIO: "check the disk and the system's log",
+    errno.ESTALE: "mount the file system again",
+    errno.ENOMEM: "free some memory, or raise the limit on it (`ulimit -v unlimited`)",
+    errno.EAGAIN: "raise the limit on processes (`ulimit -u`)",
+}
+# What Python, the dynamic linker and torch say where the C library says ENOMEM or EAGAIN.
+_MEMORY = ("failed to map segment", "cannot allocate memory", "can't allocate memory")
+_THREADS = ("can't start new thread",)
+
+
+def explain(error: BaseException | None) -> RunError | None:
+    """Return the error to show if the system refused something; None for anything else."""
+    if isinstance(error, OSError) and error.errno in _FIXES:
+        where = str(error.filename or "")
+        return _refused(os.strerror(error.errno), _FIXES[error.errno], where)
+    if isinstance(error, MemoryError):
+        return _refused("out of memory", _FIXES[errno.ENOMEM])
+    text = str(error) if isinstance(error, ImportError | RuntimeError | OSError) else ""
+    if any(words.lower() in text.lower() for words in _MEMORY):
+        return _refused("out of memory", _FIXES[errno.ENOMEM], text.partition("\n")[0])
+    if any(words in text for words in _THREADS):
+        return _refused("no more threads or processes", _FIXES[errno.EAGAIN])
+    return None
+
+
+def _refused(what: str, fix: str, where: str = "") -> RunError:
+    again = "then the same command continues, or starts over"
+    return RunError(f"the system refuses: {what}", where=where, fix=f"{fix}; {again}")

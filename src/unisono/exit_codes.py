@@ -18,7 +18,6 @@ RUN_BROKEN = 4
 PREEMPTED = 75
 RESTARTABLE = 76
 INTERRUPTED = 130
-TERMINATED = 143
 
 # A restart would end in the same way, or nobody wants one.
 NO_RESTART = frozenset({DONE, BAD_SETTINGS, BAD_DATA, PREEMPTED})

@@ -35,7 +35,7 @@ def is_locked(path: Path) -> bool | None:
     None if there is no such file, or its file system has no locks.
     """
     try:
-        handle = os.open(path, os.O_RDONLY)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return None
     try:

@@ -36,17 +36,14 @@ class InProcess(Generic[Item, Result]):
         self._task = task
 
     def results(self, items: Iterable[Item]) -> Iterator[Result]:
-        """Yield the result for each item, in order."""
         return map(self._task, items)
 
     def begin(self, item: Item) -> "Future[Result]":
-        """Handle one item."""
         future: Future[Result] = Future()
         future.set_result(self._task(item))
         return future
 
     def finish(self, future: "Future[Result]") -> Result:
-        """Return the result."""
         return future.result()
 
 

@@ -5,7 +5,7 @@ into the fields of the event `StepTaken`, which mypy checks too.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Literal, TypedDict, get_args
 
@@ -14,6 +14,9 @@ StepPart = Literal[
 ]
 Timer = Literal[StepPart, "hidden"]  # exchange hidden by the backward pass: no part of its own
 STEP_PARTS: tuple[StepPart, ...] = get_args(StepPart)
+
+
+Later = Callable[[], Iterable[tuple[Timer, float]]]
 
 
 class TimerSeconds(TypedDict, total=False):
@@ -65,6 +68,14 @@ class Stopwatch:
     def add(self, timer: Timer, seconds: float) -> None:
         """Count `seconds` for `timer`."""
         self._seconds[timer] = self._seconds.get(timer, 0.0) + seconds
+
+    def later(self, seconds: Later) -> None:
+        """Count what `seconds` returns once the device has finished: a CPU always has."""
+        for timer, amount in seconds():
+            self.add(timer, amount)
+
+    def synchronized(self) -> None:
+        """Note that the device has finished all that it was given."""
 
     def lap(self) -> tuple[float, TimerSeconds]:
         """Return the seconds since the last lap and those of each timer; start the next lap."""

@@ -12,8 +12,9 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook
 
 from support.tiny import tiny_settings
+from unisono.batching.stream import longest
 from unisono.check.probe_run import LATE_SECONDS, probe, run_probe
-from unisono.check.probe_updates import SPARE_SECONDS, NoExchange, ProbeUpdates, longest
+from unisono.check.probe_updates import SPARE_SECONDS, NoExchange, ProbeUpdates
 from unisono.comm.group import Solo
 from unisono.comm.protocol import World
 from unisono.corpus.reader import open_corpus

@@ -3,7 +3,7 @@
 SKEW is by how many seconds its clock is ahead, START how long it waits, INTERFACE the setting.
 With GO it says that it is ready, and joins when it is told to. With LISTENERS it also prints
 who listens on this machine while all are in. With DEATHS it kills itself when all are in,
-unless torchrun has started it more often than that.
+unless torchrun has started it more often than that. SEAT stands in for its device.
 """
 
 import json
@@ -14,7 +14,11 @@ import subprocess
 import sys
 import time
 
+import msgspec
+
+from unisono.comm.bootstrap import join as module
 from unisono.comm.bootstrap.join import join
+from unisono.comm.bootstrap.seats import DeviceSeat
 from unisono.errors import UnisonoError
 
 
@@ -26,6 +30,9 @@ def listeners():
 def main():
     right, skew = time.time, float(os.environ.get("SKEW", "0"))
     time.time = lambda: right() + skew
+    if os.environ.get("SEAT"):
+        seat = msgspec.json.decode(os.environ["SEAT"], type=DeviceSeat)
+        module.seat_of = lambda world, driver: seat
     if os.environ.get("GO"):
         print("ready", flush=True)
         sys.stdin.readline()

@@ -61,7 +61,7 @@ def test_a_host_name_that_means_loopback_and_a_second_network_do_no_harm(lab):
         assert end.exit_code == 0, end.said
         address = f"10.88.0.{end.found['rank'] + 1}"
         assert (end.found["interface"], end.found["address"]) == ("eth0", address)
-        assert end.found["backends"] == ["eth0", "eth0"]
+        assert end.found["backends"] == ["eth0", "=eth0"]
         assert end.found["listeners"] == [address]  # and nowhere else
         assert end.found["warnings"] == []
 

@@ -41,9 +41,6 @@ class Event:
         Event.now += 2.0
         self.at = Event.now
 
-    def synchronize(self):
-        pass
-
     def elapsed_time(self, later):
         return 1000 * (later.at - self.at)
 
@@ -65,7 +62,7 @@ class Bucket:
 def test_on_a_gpu_what_the_backward_pass_hides_is_told_by_the_devices_events(monkeypatch):
     # Ready and summed, on the device's clock: the second waits for the first on the wire.
     course = {1: (10.0, 13.0), 2: (12.0, 15.0), 3: (14.0, 18.0)}
-    monkeypatch.setattr(ddp, "_event_now", Clocked)
+    monkeypatch.setattr(ddp, "event_now", Clocked)
     monkeypatch.setattr(Event, "now", 0.0)
 
     def send(bucket):
@@ -78,15 +75,20 @@ def test_on_a_gpu_what_the_backward_pass_hides_is_told_by_the_devices_events(mon
         Event.now = ready
         ddp._send_bucket(sender, Bucket(number)).wait()
     Event.now = 18.0
-    assert sender.exposed() == 4.0
-    assert sender.hidden(until=0.0) == 4.0  # from 10 to 14, each moment once
+    found = dict(ddp._exposed_and_hidden(sender.last_event, Clocked(), sender.events_under_way))
+    assert found["exchange"] == -found["backward"] == 4.0
+    assert found["hidden"] == 4.0  # from 10 to 14, each moment once
     sender.forget()
-    assert sender.hidden(until=0.0) == 0.0
+    assert sender.last_event is None
+    assert not sender.events_under_way
 
 
 def test_on_a_gpu_the_exchange_is_what_the_device_does_after_its_last_gradient(monkeypatch):
-    monkeypatch.setattr(ddp, "_event_now", Event)
+    monkeypatch.setattr(ddp, "event_now", Event)
     sender = ddp._Sender(ddp.sum_bucket, on_gpu=True)
     sender.note_ready()
     sender.note_ready()
-    assert sender.exposed() == 2.0
+    assert dict(ddp._exposed_and_hidden(sender.last_event, Event(), [])) == {
+        "exchange": 2.0,
+        "backward": -2.0,
+    }

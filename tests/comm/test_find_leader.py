@@ -1,11 +1,13 @@
 """Processes of one machine meet, or say why they do not."""
 
 import socket
+from pathlib import Path
 
 import pytest
 from join_processes import ends_of, start_here, start_together, variables
 
 from support.ranks import free_port
+from unisono.secure.private_socket import listen_private
 from unisono.units import duration
 
 pytestmark = pytest.mark.ranks
@@ -32,12 +34,14 @@ def test_who_is_missing_is_told_and_after_a_while_an_error():
         assert error.startswith(wanted)
 
 
-def test_a_port_that_is_taken_is_told_with_who_has_it():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_a_port_that_another_run_of_this_user_has_is_told():
+    port = free_port()
+    listening, path = listen_private(f"store-{port}")
+    with listening:
         (end,) = ends_of([start_here(at(port, 0))])
+    Path(path).unlink()
     assert end.exit_code == 4
-    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in end.said
+    assert f"cannot listen at {path}: another run uses it" in end.said
     assert "MASTER_PORT" in end.said
 
 

@@ -2,8 +2,17 @@
 
 import pytest
 
-from unisono.comm.bootstrap.launcher_env import LauncherEnv, launcher_env_from, leader_endpoint
+from unisono.comm.bootstrap.launcher_env import (
+    FOREIGN_TORCHRUN,
+    NO_SECRET,
+    OUR_AGENT,
+    LauncherEnv,
+    launcher_env_from,
+    leader_endpoint,
+    security_warnings,
+)
 from unisono.errors import ConfigError
+from unisono.secure.secret import SECRET, new_secret
 
 TORCHRUN = {
     "RANK": "3",
@@ -142,3 +151,18 @@ def test_an_address_nobody_knows_is_an_error():
     with pytest.raises(ConfigError, match="Open MPI does not say where process 0 is"):
         leader_endpoint(launcher_env_from(spread), nobody)
     assert leader_endpoint(launcher_env_from({**spread, "MASTER_ADDR": "h"}), nobody)[0] == "h"
+
+
+def test_what_strangers_can_do_is_said_where_a_launcher_leaves_it_open():
+    agent = {**TORCHRUN, "TORCHELASTIC_RUN_ID": "1"}
+    secret = {SECRET: new_secret()}
+    for variables, wanted in (
+        ({**agent, OUR_AGENT: "1", **secret}, ()),
+        ({**agent, OUR_AGENT: "1"}, (NO_SECRET,)),
+        ({**agent, **secret}, (FOREIGN_TORCHRUN,)),
+        (agent, (FOREIGN_TORCHRUN, NO_SECRET)),
+        (SLURM, (NO_SECRET,)),
+        ({**SLURM, **secret}, ()),
+        (OPEN_MPI, ()),  # on one machine no other user reaches its sockets
+    ):
+        assert security_warnings(launcher_env_from(variables), variables) == wanted

@@ -78,7 +78,7 @@ def test_an_interface_that_is_none_is_an_error_with_those_that_are(setting, vari
 
 def test_backends_are_told_unless_somebody_has_told_them():
     network = Network("eth0", "10.0.0.1")
-    both = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "eth0"}
+    both = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0"}
     assert backend_variables(network, {}) == both
     told = {"NCCL_SOCKET_IFNAME": "ib0"}
     assert backend_variables(network, told) == {"GLOO_SOCKET_IFNAME": "eth0"}

@@ -103,7 +103,7 @@ def check_one_box(precision, gpus, parameters, seconds):
     """Assert that data sheets and the assumed shares give the step of OpenSeq2Seq's box."""
     assert parameter_count(BASE, VOCABULARY) == parameters
     flops = training_flops(BASE, VOCABULARY, SENTENCES, POSITIONS, POSITIONS)
-    computing = flops / device_called("V100").rate(precision)
+    computing = flops / device_called("V100").field_rate(precision)
     cluster = Cluster(1, gpus, Link(1.0))
     work = ComputeTimes(forward=computing / 3, backward=computing * 2 / 3)
     step = step_on(cluster, work, exact_exchange(parameters, cluster), parameters)

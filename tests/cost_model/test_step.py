@@ -235,10 +235,11 @@ def test_devices_are_found_however_they_are_written():
 
 def test_a_device_reaches_a_share_of_its_peak_or_what_its_memory_feeds():
     # Of 125 TFLOP/s 40 % would be 50; the memory of 900 GB/s feeds 9.
-    assert device_called("V100").rate("fp16") == pytest.approx(900e9 * 10)
-    assert device_called("V100").rate("fp32") == pytest.approx(15.7e12 * 0.40)
+    assert device_called("V100").field_rate("fp16") == pytest.approx(900e9 * 10)
+    assert device_called("V100").field_rate("fp32") == pytest.approx(15.7e12 * 0.40)
     for device in DEVICES.values():
-        assert device.rate("fp32") <= device.rate("fp16") < 0.41 * device.peak("fp16")
+        assert device.field_rate("fp32") <= device.field_rate("fp16") < 0.41 * device.half
+        assert device.rate("fp32") <= device.rate("fp16") < device.half
 
 
 @pytest.mark.parametrize(("name", "known"), [("V100", 0), ("P100", 0), ("T4", 0), ("L4", 1)])

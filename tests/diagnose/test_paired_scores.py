@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from diagnose.made_runs import curve, with_sentences
+from diagnose.made_runs import curve, healthy_run, validated, with_sentences
 from unisono.diagnose.evidence import scores as paired
 from unisono.diagnose.evidence.scores import compare, compare_steps
 from unisono.records.sentence_losses import SentenceLosses
@@ -98,3 +98,18 @@ def test_only_what_was_kept_is_compared():
     assert compare_steps(known, [20], 80) == {}
     assert compare_steps(SentenceLosses(), [20], 40) == {}
     assert compare_steps(with_sentences(curve([3.0, 2.5]), sentences=5), [20], 40) == {}
+
+
+def test_the_report_says_where_bleu_and_chrf_disagree():
+    rising = [validated(n, 3.0, bleu=20.0 + n, chrf=40.0 + n) for n in (1, 2, 3)]
+    run = healthy_run(validations=tuple(rising))
+    assert not [line for line in paired.score_evidence(run) if "disagree" in line]
+    assert "; chrF 43.00" in paired.score_evidence(run)[0]
+    other = validated(4, 3.0, bleu=19.0, chrf=50.0)
+    [line] = [
+        line
+        for line in paired.score_evidence(healthy_run(validations=(*rising, other)))
+        if "disagree" in line
+    ]
+    assert "BLEU is highest at step 3 (23.00" in line
+    assert "chrF at step 4 (50.00" in line

@@ -124,6 +124,7 @@ DRIFTED = Warned(
 
 
 SICK = {
+    "damaged_files": lambda: healthy_run(damaged=("environment.json cannot be read.",)),
     "missing_ranks": lambda: healthy_run(starts=(start(0, 2), start(1, 2))),
     "lost_ranks": lambda: healthy_run(losses=(LOST,)),
     "skipped_steps": lambda: healthy_run(

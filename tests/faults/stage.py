@@ -12,12 +12,12 @@ import psutil
 
 from support.tiny import tiny_settings
 from unisono.config.load import to_toml
-from unisono.jsonl import read_lines
 from unisono.lab.build import plan_agent
 from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
 from unisono.launch.plan import Command
 from unisono.records.events import Lost, from_lines
+from unisono.small_files import read_lines
 
 PATIENCE_SECONDS = 150.0
 NEVER = 1_000_000

@@ -10,7 +10,7 @@ LIMIT = 10.0
 
 
 def beat(rank, condition="alive", detail="", **further):
-    return Heartbeat(token="t", rank=rank, condition=condition, detail=detail, **further)
+    return Heartbeat(rank=rank, condition=condition, detail=detail, **further)
 
 
 @pytest.fixture
@@ -105,3 +105,18 @@ def test_nobody_is_blamed_for_the_time_we_slept_ourselves():
     assert [clock.read(t) for t in (0.5, 1.0)] == [0.5, 1.0]
     assert clock.read(101.0) == 1.0
     assert clock.read(101.5) == 1.5
+
+
+def test_time_stands_still_while_strangers_crowd_the_server():
+    clock = AwakeClock(0.0)
+    assert clock.read(1.0) == 1.0
+    assert [clock.read(now, stands_still=True) for now in (1.5, 2.5, 3.5)] == [1.0] * 3
+    assert clock.read(4.5) == 2.0
+
+
+def test_after_a_sidecar_was_replaced_silence_counts_from_then_on():
+    detector = LossDetector(MEMBERS, LIMIT, now=5.0, heard_before=True)
+    for rank in (0, 1):
+        detector.receive(beat(rank), 12.0)
+    assert detector.lost(12.0) == ()
+    assert detector.lost(12.6) == (Loss(2, "machine or link gone", "silent for 8 s"),)

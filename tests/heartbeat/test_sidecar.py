@@ -7,8 +7,9 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
+import msgspec
 import psutil
 import pytest
 
@@ -18,6 +19,7 @@ from unisono.heartbeat.messages import GroupMember, Heartbeat, SidecarConfig, to
 pytestmark = pytest.mark.ranks
 
 LIMIT = 4.0
+TOKEN = "5e" * 32
 WORKER = """
 import os, sys
 from unisono.heartbeat.messages import SidecarConfig, from_line
@@ -62,7 +64,7 @@ class Run:
                 members=members,
                 address=address_for(rank),
                 port=self.listening.getsockname()[1],
-                token="secret",
+                token=TOKEN,
                 limit=LIMIT,
                 listen=self.listening.fileno() if rank == 0 else -1,
                 then="that is all",
@@ -212,7 +214,35 @@ def test_strangers_at_the_port_change_nothing():
         for words in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100_000, b'{"rank":1}\n', b""):
             with socket.create_connection(("127.0.0.1", port)) as stranger:
                 stranger.sendall(words)
-        forged = Heartbeat(token="guess", rank=1, condition="died")
-        assert send_heartbeat("127.0.0.1", port, forged, 5.0) is None
-        time.sleep(1.5)
+        guess = msgspec.structs.replace(run.configs[1], token="00" * 32)
+        assert send_heartbeat(guess, Heartbeat(rank=1, condition="died")) is None
+        said = run.workers[0].stderr.readline()
+        assert said == "warning: 4 connections from 127.0.0.1 did not know the run's secret\n"
         assert all(worker.poll() is None for worker in run.workers)
+
+
+@pytest.mark.parametrize("source", ["127.0.0.9", "127.0.0.1"])
+def test_hundreds_of_idle_strangers_end_nothing(source):
+    """Of an address of their own, or of that from which a rank calls."""
+    with started(2) as run, ExitStack() as idle:
+        for _ in range(300):
+            address = "127.0.0.1", run.configs[0].port
+            stranger = socket.create_connection(address, source_address=(source, 0))
+            idle.enter_context(stranger)
+        assert f"connections from {source} did not know" in run.workers[0].stderr.readline()
+        time.sleep(1.5 * LIMIT)  # longer than a rank may be silent
+        assert all(worker.poll() is None for worker in run.workers)
+        run.workers[1].kill()  # and a loss is still noticed
+        assert line_of(run, 1, "process died (killed by SIGKILL)") in run.said(0)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_stopped_process_is_noticed_though_all_sidecars_are_stopped(rank):
+    with started(2) as run:
+        for one in (0, 1):
+            run.sidecar(one).suspend()
+        run.workers[rank].send_signal(signal.SIGSTOP)
+        other = run.workers[1 - rank]
+        assert other.wait(timeout=10 * LIMIT) == 76
+        run.workers[rank].kill()
+        assert f"lost: rank {rank} on host{rank}" in run.said(1 - rank)

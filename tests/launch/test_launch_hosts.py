@@ -15,6 +15,7 @@ from support.tiny import tiny_settings, write_text
 from unisono.config.load import to_toml
 from unisono.prepare.build import prepare_corpus
 from unisono.records.view import read_run
+from unisono.secure.secret import SECRET
 
 pytestmark = [pytest.mark.ranks, pytest.mark.usefixtures("able")]
 
@@ -77,12 +78,14 @@ def refused(machines, *words):
     return done.stderr
 
 
-def test_machines_that_are_alike_are_ready_and_a_check_starts_nothing(machines):
+def test_machines_that_are_alike_are_ready_and_a_check_trains_nothing(machines):
     done = launch(machines, "--hosts", "node0,node1", "--check")
     assert done.returncode == 0, done.stderr
     assert "node0 | Unisono " in done.stderr
     assert "node1 | Unisono " in done.stderr
-    assert done.stderr.endswith("all are ready; the rendezvous is at 10.88.0.1:29500\n")
+    assert "all are ready; the rendezvous is at 10.88.0.1:29500\n" in done.stderr
+    assert "✓ versions and devices: torch" in done.stdout
+    assert "✓ all-reduce: " in done.stdout
     assert not (machines.home / "run").exists()
 
 
@@ -187,9 +190,9 @@ def test_two_machines_train_together_with_as_many_processes_as_were_said(machine
     assert sorted(start.host for start in view.starts) == ["node0", "node1", "node1"]
     assert len(view.steps) == STEPS
     assert "node0 | ended at step 3" in done.stderr
-    assert all(
-        line.startswith(("node", "all", "checking")) for line in done.stderr.splitlines()
-    )
+    starts = ("node", "all", "checking", "note: gloo and NCCL answer everybody", "  ")
+    assert all(line.startswith(starts) for line in done.stderr.splitlines())
+    assert "saddr != { 127.0.0.0/8, 10.88.0.1, 10.88.0.2 } drop" in done.stderr
 
 
 def test_the_exit_code_is_that_of_the_run(machines):
@@ -212,10 +215,10 @@ def test_check_measures_the_machines_and_its_result_is_bare(machines):
     assert "all are ready; the rendezvous is at" in done.stderr
 
 
-def start_long(machines, name):
+def start_long(machines, name, *further):
     """Start a run without an end; return it when it has saved for the first time."""
     words = ["--hosts", "node0:1,node1:1", "--set", f"run={machines.home / name}"]
-    words = command(machines, *words, "--set", "train.max_steps=1000000")
+    words = command(machines, *words, "--set", "train.max_steps=1000000", *further)
     job = machines.start(0, words, stderr=subprocess.PIPE)
     for line in job.stderr:
         if " | saved" in line:
@@ -238,6 +241,27 @@ def test_ctrl_c_saves_on_all_machines_and_the_code_says_so(machines):
     assert job.wait(timeout=60) == 75, rest
     assert read_run(machines.home / "stopped").ends[-1].reason == "signal"
     assert not psutil.wait_procs(running, timeout=60)[1]
+
+
+def test_no_command_shows_the_secret_and_a_firewall_stands_while_the_run_lasts(machines):
+    if shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin") is None:
+        pytest.skip("no program nft here: apt-get install nftables")
+    tables = ["/usr/sbin/nft", "list", "tables"]
+    job = start_long(machines, "hidden", "--firewall")
+    running = processes_of(machines.home / "hidden")
+    secrets = {p.environ().get(SECRET) for p in running if "train" in p.cmdline()[-20:]}
+    held = [machines.run(node, tables).stdout for node in (0, 1)]
+    shown = " ".join(
+        word for p in psutil.process_iter(["cmdline"]) for word in p.info["cmdline"] or []
+    )
+    job.send_signal(signal.SIGINT)
+    rest = job.stderr.read()
+    assert job.wait(timeout=60) == 75, rest
+    assert held == ["table inet unisono_29500\n"] * 2
+    assert [machines.run(node, tables).stdout for node in (0, 1)] == ["", ""]
+    handed_over = [secret for secret in secrets if secret]
+    assert handed_over
+    assert not any(secret in shown for secret in handed_over)
 
 
 def test_a_launcher_that_is_killed_leaves_nothing_running(machines):

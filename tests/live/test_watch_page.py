@@ -37,7 +37,7 @@ def going(steps=100, **changes):
 def test_progress_speed_and_time_left():
     text = shown(going(), BEGAN + 101)
     assert "runs/x  running" in text
-    assert "50%  step 100 of 200  1 min 40 s left" in text
+    assert "50 %  step 100 of 200  1 min 40 s left" in text
     assert "1,000 target tokens/s   1.00 s a step" in text
     assert "best 2.5000 at step 20" in text
 
@@ -58,7 +58,7 @@ def limited(**train):
 def test_passes_and_time_are_limits_as_well():
     # An epoch has 50 updates.
     text = shown(limited(max_epochs=10), BEGAN + 101)
-    assert "20%  step 100 of 500  6 min 40 s left" in text
+    assert "20 %  step 100 of 500  6 min 40 s left" in text
     assert "step 100  3 min 19 s left" in shown(limited(max_time="5 min"), BEGAN + 101)
 
 
@@ -99,16 +99,16 @@ def test_what_the_machines_do_is_shown_with_rates_of_the_last_seconds():
     run = replace(pair(), ends=())
     lines = shown(run, BEGAN + 201).splitlines()
     (alpha,) = [line for line in lines if line.startswith("alpha ")]
-    assert re.search(r"^alpha  eth0 ↓ 2026 ↑ 2026 Mbit/s  CPU 48%  memory 25%$", alpha), alpha
+    assert re.search(r"^alpha  eth0 ↓ 2026 ↑ 2026 Mbit/s  CPU 48 %  memory 25 %$", alpha), alpha
     assert any(line.startswith("beta ") for line in lines)
 
 
 def test_gpus_steal_and_silence_are_shown():
     run = replace(sampled(gpus=[gpu()], steal=0.03), ends=())
-    assert "GPU 0 100% 200/250 W  steal 3.0%  memory 25%" in shown(run, BEGAN + 201)
+    assert "GPU 0 100 % 200/250 W  steal 3.0 %  memory 25 %" in shown(run, BEGAN + 201)
     four = [msgspec.structs.replace(gpu(), index=n) for n in range(4)]
     run = replace(sampled(gpus=four), ends=())
-    assert "4 GPUs 100% 800/1000 W" in shown(run, BEGAN + 201)
+    assert "4 GPUs 100 % 800/1000 W" in shown(run, BEGAN + 201)
     assert "no sample for 16 min 40 s" in shown(run, BEGAN + 201 + 1000)
 
 

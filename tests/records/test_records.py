@@ -6,7 +6,6 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from unisono.errors import DataError
-from unisono.jsonl import LineWriter, read_lines
 from unisono.records import events
 from unisono.records.events import (
     Ended,
@@ -19,6 +18,7 @@ from unisono.records.events import (
 )
 from unisono.records.recorder import Recorder, TensorBoardSink, describe_environment, redact
 from unisono.records.view import read_run
+from unisono.small_files import LineWriter, read_lines
 
 
 def step(number, loss=2.0, **changes):

@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from diagnose.made_runs import CONFIG, healthy_run, now, start
-from unisono.cli.compare import compare
+from unisono.cli.runs.compare import compare
 from unisono.diagnose.diagnosis import diagnose
 from unisono.records.events import to_line
 from unisono.report.comparison import compare_runs

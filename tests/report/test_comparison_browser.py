@@ -66,3 +66,23 @@ def test_what_others_wrote_takes_nothing_over(shown):
     assert page.troubles == []
     assert page.locator("main img").count() == 0
     assert page.locator("script").count() == 1
+
+
+def test_a_long_signature_pushes_no_run_off_the_page(shown):
+    signature = "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+    runs = [(signed(run, signature), report) for run, report in two_runs()]
+    assert signature in [row.cells[0] for row in compare_runs(runs).results]
+    page = shown(render_comparison(runs), 1100)
+    hidden = "e => e.scrollWidth - e.clientWidth"
+    assert all(table.evaluate(hidden) == 0 for table in page.locator(".wide").all())
+
+
+def signed(run, signature):
+    """The run with another signature of BLEU in all of its scores."""
+    scores = {
+        name: tuple(
+            msgspec.structs.replace(v, bleu_signature=signature) for v in getattr(run, name)
+        )
+        for name in ("validations", "tests")
+    }
+    return replace(run, **scores)

@@ -8,13 +8,13 @@ import tomli_w
 from click.testing import CliRunner
 
 from diagnose.made_runs import CONFIG, CORPUS, healthy_run, now, step, team, validated
-from unisono.cli.report import report as report_command
+from unisono.cli.runs.report import report as report_command
 from unisono.diagnose.diagnosis import diagnose
 from unisono.errors import ConfigError, DataError
-from unisono.jsonl import LineWriter
 from unisono.records.events import to_line
 from unisono.report.page import render_html, render_json, write_page, write_report
 from unisono.report.text import render_markdown, render_text
+from unisono.small_files import LineWriter
 
 
 def write_run(directory, run):

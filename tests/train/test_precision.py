@@ -10,18 +10,23 @@ from train.test_resume import link_corpus
 from train.test_world_size import NONE, new_parts
 from unisono.batching.stream import Stream
 from unisono.comm.group import Solo
+from unisono.comm.protocol import World
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
-from unisono.records.events import StepTaken
+from unisono.records.events import Started, StepTaken
 from unisono.train.checkpoints import checkpoint
 from unisono.train.job import run_with
 from unisono.train.precision import (
     GROW_AFTER,
+    KINDS,
     LARGEST_SCALE,
     LossScale,
     Precision,
+    agreed_precision,
     check_precision,
+    fastest_precision,
 )
+from unisono.train.run_lock import recorded_precision
 from unisono.train.step import StepControls, StepRequests, take_step
 
 
@@ -106,3 +111,70 @@ def test_what_torch_cannot_do_is_refused_before_anything_starts():
         check_precision(Precision(kind))
     with pytest.raises(ConfigError, match="cannot train in bf16 on meta"):
         check_precision(Precision("bf16", "meta"))
+
+
+def on_cards(monkeypatch, *capabilities):
+    """Stand in for GPUs cuda:0, cuda:1, … of these capabilities."""
+    cards = {f"cuda:{number}": one for number, one in enumerate(capabilities)}
+    monkeypatch.setattr(torch.cuda, "get_device_capability", cards.__getitem__)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"card {cards[device]}")
+    return list(cards)
+
+
+CARDS = {(6, 0): "fp32", (7, 0): "fp16", (7, 5): "fp16", (8, 0): "bf16", (9, 0): "bf16"}
+
+
+@pytest.mark.parametrize(("capability", "kind"), CARDS.items())
+def test_what_a_card_is_fastest_in(monkeypatch, capability, kind):
+    (device,) = on_cards(monkeypatch, capability)
+    assert fastest_precision(device) == kind
+    assert fastest_precision("cpu") == "fp32"
+
+
+class Gathered(Solo):
+    """A process of several, whose others have the devices `others`."""
+
+    others = ()
+
+    def gather(self, numbers):
+        found = [[KINDS.index(fastest_precision(one)), -1] for one in self.others]
+        return [list(numbers), *found]
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "kind"),
+    [
+        (((8, 0), (8, 0)), "bf16"),
+        (((8, 0), (7, 0)), "fp16"),
+        (((7, 5), (6, 0)), "fp32"),
+        (((9, 0), (7, 5), (8, 0)), "fp16"),
+    ],
+)
+def test_all_agree_on_what_the_weakest_card_can(monkeypatch, capabilities, kind):
+    first, *others = on_cards(monkeypatch, *capabilities)
+    comm = Gathered(World(device=first))
+    monkeypatch.setattr(Gathered, "others", tuple(others))
+    assert agreed_precision(comm, "") == kind
+    assert agreed_precision(comm, "fp32") == "fp32"  # a continued run keeps its own
+
+
+def test_emulated_bf16_is_refused(monkeypatch):
+    (device,) = on_cards(monkeypatch, (7, 0))
+    with pytest.raises(ConfigError, match="has no bf16: torch would emulate it"):
+        check_precision(Precision("bf16", device))
+
+
+def test_auto_on_a_cpu_is_fp32_and_recorded(corpus_home, tmp_path):
+    home = link_corpus(corpus_home, tmp_path)
+    settings = tiny_settings(home, train={"max_steps": 1}, validation={"bleu": False})
+    assert settings.train.precision == "auto"
+    (started,) = [e for e in run_with(Solo(), settings) if isinstance(e, Started)]
+    assert started.precision == "fp32"
+    config = home / "run" / "config.toml"
+    assert 'precision = "fp32"' in config.read_text()
+    # A run of a version without the setting computed in fp32, whatever is faster here.
+    config.write_text(config.read_text().replace('precision = "fp32"\n', ""))
+    assert recorded_precision(settings) == "fp32"
+    further = tiny_settings(home, train={"max_steps": 2}, validation={"bleu": False})
+    assert any(isinstance(e, StepTaken) for e in run_with(Solo(), further))
+    assert recorded_precision(replace(settings, run="")) == ""

@@ -16,6 +16,7 @@ QUIET = {"validation": {"every_steps": 3, "bleu": False}, "checkpoint": {"every_
 FEATURES = {
     "adamw": {"optimizer": {"name": "adamw"}},
     "adafactor": {"optimizer": {"name": "adafactor"}},
+    "muon": {"optimizer": {"name": "muon"}},
     "momentum": {"optimizer": {"name": "sgd", "momentum": 0.9}},
     "bf16": {"train": {"precision": "bf16"}},
     "fp16": {"train": {"precision": "fp16"}},

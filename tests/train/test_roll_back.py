@@ -8,6 +8,7 @@ for long enough. With a checkpoint every 5 updates there is one to go back to, w
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 
@@ -187,3 +188,11 @@ def test_a_score_that_is_no_number_is_never_the_best():
     for by in ("loss", "bleu"):
         bad = after_validation(good, loss=nan, bleu=50.0, by=by, seconds=0)
         assert (bad.best_loss, bad.validations_since_best) == (3.0, 1)
+
+
+def test_chrf_may_choose_the_best_against_bleu():
+    scores = {"loss": 3.0, "seconds": 0, "by": "chrf"}
+    first = after_validation(Progress(step=1), bleu=30.0, chrf=50.0, **scores)
+    second = msgspec.structs.replace(first, step=2)
+    assert after_validation(second, bleu=20.0, chrf=51.0, **scores).best_step == 2
+    assert after_validation(second, bleu=40.0, chrf=49.0, **scores).best_step == 1

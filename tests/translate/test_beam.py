@@ -86,6 +86,39 @@ def test_a_beam_of_one_takes_the_best_word_each_time(seed):
         assert [h.ids for h in hypotheses] == [step_by_step(model, row[None], limit=9)]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_prefix_is_kept_and_scored_as_the_search_itself_would(seed):
+    model, source = tiny_model(vocabulary=21, seed=seed), ended(words(3, 5, seed=seed))
+    decoding = Decoding(beam=1, max_ratio=1.0, max_extra=4)
+    free = [row[0] for row in search([model], source, decoding)]
+    prefixes = [list(best.ids[:place]) for place, best in enumerate(free)]
+    for best, (again, *_) in zip(
+        free, search([model], source, decoding, prefixes), strict=True
+    ):
+        assert again.ids[: len(best.ids)] == best.ids
+    other = [[4, 5, 6], [], [7]]
+    for beam in (1, 3):
+        found = search([model], source, Decoding(beam=beam, length_penalty=0.5), other)
+        for row, prefix, (best, *_) in zip(source, other, found, strict=True):
+            assert best.ids[: len(prefix)] == tuple(prefix)
+            with torch.no_grad():
+                [score] = scores_of(model, row[None], [best.ids], 0.5)
+            assert best.score == pytest.approx(score, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@torch.no_grad()
+def test_the_best_few_of_a_beam_wide_enough_for_everything_are_the_best_of_all(seed):
+    model, source = tiny_model(seed=seed), torch.tensor([[4, 5, END_ID]])
+    decoding = Decoding(beam=400, length_penalty=0.6, max_ratio=1.0, max_extra=2)
+    every = []
+    for length in range(5):
+        rows = list(product((1, 4, 5), repeat=length))
+        every += zip(scores_of(model, source, rows, 0.6), rows, strict=True)
+    expected = [ids for _, ids in sorted(every, reverse=True)[:9]]
+    assert [h.ids for h in search([model], source, decoding, best=9)[0][:9]] == expected
+
+
 @pytest.mark.parametrize("beam", [1, 4])
 def test_company_and_padding_change_nothing(beam):
     model, decoding = tiny_model(vocabulary=21), Decoding(beam=beam, max_extra=5)

@@ -1,6 +1,8 @@
 """Lines in, lines out: in order, all of them, in any company."""
 
 import multiprocessing
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +13,8 @@ from unisono.models.transformer import build_model
 from unisono.text.load import BytePieces
 from unisono.text.normalise import Normalisation
 from unisono.text.tokenizer import Tokenizers
-from unisono.translate.settings import Decoding
+from unisono.translate.sampling import sample
+from unisono.translate.settings import Decoding, PieceSampling
 from unisono.translate.translator import Translator
 
 TOKENIZERS = Tokenizers(*[BytePieces()] * 2)
@@ -151,3 +154,90 @@ def test_lines_are_written_as_the_model_learnt_them(line, written, choices):
 
 def test_a_line_feed_inside_a_line_is_a_space():
     assert translator().translate(["a\nb", "c"]) == translator().translate(["a b", "c"])
+
+
+def drawing(**choices):
+    return translator(sampling=PieceSampling(seed=7), **choices)
+
+
+@pytest.mark.ranks
+def test_what_is_drawn_depends_on_the_seed_and_the_place_alone():
+    lines = [line[:5] or "x" for line in LINES] * 15
+    whole = drawing().translate(lines)
+    for place in (0, 8, 100):
+        assert (
+            drawing().translations(lines[place : place + 1], first=place)[0].text
+            == whole[place]
+        )
+    assert drawing(tokens_per_batch=25).translate(lines[:14]) == whole[:14]
+    stream = drawing().translate_stream(lines, batch_lines=104, workers=2)
+    assert [line.text for line in stream] == whole
+    assert translator(sampling=PieceSampling(seed=8)).translate(lines) != whole
+    assert whole[0] != whole[len(LINES)]  # the same line elsewhere draws something else
+
+
+def test_cuts_and_a_low_temperature_lead_to_the_likeliest_pieces():
+    greedy = replace(translator(), decoding=Decoding(beam=1, max_ratio=1.0, max_extra=3))
+    expected = greedy.translate(LINES)
+    for choice in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}):
+        assert replace(greedy, sampling=PieceSampling(**choice)).translate(LINES) == expected
+    assert replace(greedy, sampling=PieceSampling()).translate(LINES) != expected
+
+
+@torch.no_grad()
+def test_pieces_are_drawn_as_often_as_the_model_says():
+    model, source = translator().models[0], torch.tensor([[8, 9, 3]])
+    logs = model(source, torch.tensor([[2]]))[0, 0].double()
+    logs[[0, 2]] = -torch.inf
+    expected = logs.softmax(0)
+    draw = partial(
+        sample, [model], decoding=Decoding(max_ratio=0.1, max_extra=1), sampling=PieceSampling()
+    )
+    found = draw(source=source.expand(3000, 3), keys=[(n,) for n in range(3000)])
+    firsts = [(*one.ids, 3)[0] for one in found]
+    for piece in expected.topk(5).indices.tolist():
+        share = float(expected[piece])
+        assert abs(firsts.count(piece) / 3000 - share) < 4 * (share / 3000) ** 0.5
+
+
+def test_a_translation_begins_with_its_prefix_and_goes_on_as_the_model_would():
+    with_prefix = translator().translations(["to be", "or not", "x"], ["abc", "", "de"])
+    assert [line.text[:3] for line in with_prefix][0] == "abc"
+    assert with_prefix[1].text == translator().translate(["or not"])[0]
+    assert with_prefix[2].text.startswith("de")
+    drawn = drawing().translations(["to be"], ["abc"])
+    assert drawn[0].text.startswith("abc")
+
+
+def test_alternatives_differ_best_first_with_the_scores_that_forced_scoring_finds():
+    several = replace(translator(best=3), decoding=Decoding(beam=3, max_ratio=1.0, max_extra=3))
+    for line, found in zip(LINES, several.translations(LINES), strict=True):
+        assert len(found.alternatives) == (3 if line.strip("\u200b ") else 0)
+        scores = [one.score for one in found.alternatives]
+        assert scores == sorted(scores, reverse=True)
+        for one in found.alternatives:
+            assert 0 < one.confidence < 1
+    [found] = several.translations(["that is"])
+    readable = [one for one in found.alternatives if "\ufffd" not in one.text]
+    given = several.score_given(["that is"] * len(readable), [one.text for one in readable])
+    for one, score in zip(readable, given, strict=True):
+        if score.pieces == one.pieces:
+            assert score.log_probability == pytest.approx(one.log_probability, abs=1e-4)
+
+
+@torch.no_grad()
+def test_given_translations_have_the_models_probability_in_any_company():
+    lines, given = ["to be", "a", "or not to be"], ["sein", "", "oder nicht"]
+    both = translator().score_given(lines, given)
+    model = translator().models[0]
+    for line, text, found in zip(lines, given, both, strict=True):
+        source = torch.tensor([[*BytePieces().encode([line])[0], 3]])
+        ids = [*BytePieces().encode([text])[0], 3]
+        logs = model(source, torch.tensor([[2, *ids[:-1]]])).log_softmax(-1)[0]
+        expected = sum(float(logs[n, piece]) for n, piece in enumerate(ids))
+        assert found.log_probability == pytest.approx(expected, abs=1e-3)
+        assert found.pieces == len(ids)
+    twice = replace(translator(), models=[model, model]).score_given(lines, given)
+    assert [t.log_probability for t in twice] == pytest.approx(
+        [one.log_probability for one in both], abs=1e-4
+    )

@@ -114,13 +114,7 @@ def bpe_dropout_for(
         tokenizer = tokenizers.source if side == "source" else tokenizers.target
         merges = merges_of(tokenizer, where="[batching] bpe_dropout")
         made[side] = Segmentations(merges, batching.bpe_dropout, seed)
-    return BpeDropout(
-        made.get("source"),
-        made.get("target"),
-        seed,
-        max_pieces,
-        batching,
-    )
+    return BpeDropout(made.get("source"), made.get("target"), seed, max_pieces, batching)
 
 
 def _resegmented(

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from unisono.batching.bpe_dropout import BpeDropout
 from unisono.batching.plan import (
+    END,
     CorpusSource,
     EpochPlan,
     Indices,
@@ -43,8 +44,12 @@ class Batch:
         """Return how many positions are computed, source and target, padding included."""
         return self.source.numel() + self.target_in.numel()
 
+    def pinned(self) -> "Batch":
+        """Return the batch in memory from which a GPU copies while the host goes on."""
+        tensors = (self.source, self.target_in, self.target_out)
+        return Batch(self.number, *(tensor.pin_memory() for tensor in tensors))
+
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch on `device`."""
         return Batch(
             self.number,
             self.source.to(device, non_blocking=True),
@@ -117,7 +122,7 @@ class Stream:
     """The updates of one process. Positions count updates within an epoch.
 
     `temperature` decides how the sources of the split are mixed; `bpe_dropout`, if there is
-    one, resegments the sentences.
+    one, resegments the sentences. Batches for a GPU are in pinned memory.
     """
 
     split: Split
@@ -127,6 +132,7 @@ class Stream:
     size: int = 1
     temperature: float = 1.0
     bpe_dropout: BpeDropout | None = None
+    device: str = "cpu"
     _planned: dict[int, EpochPlan] = field(default_factory=dict, repr=False, compare=False)
 
     def updates_in(self, epoch: int) -> int:
@@ -143,10 +149,16 @@ class Stream:
         return _prefetch(self._updates(epoch, position))
 
     def _updates(self, epoch: int, position: int) -> Iterator[PreparedUpdate]:
+        on_gpu = self.device.startswith("cuda")
+        if on_gpu:
+            torch.cuda.set_device(self.device)  # of this thread, whose default is the first
         while True:
             plan = self._plan(epoch)
-            for place, step, batches in self._placed(plan, position):
-                yield PreparedUpdate(step, place, len(plan), batches or (empty_batch(),))
+            for place, step, made in self._placed(plan, position):
+                batches = made or (empty_batch(),)
+                if on_gpu:
+                    batches = tuple(batch.pinned() for batch in batches)
+                yield PreparedUpdate(step, place, len(plan), batches)
             epoch, position = epoch + 1, 0
 
     def _plan(self, epoch: int) -> EpochPlan:
@@ -154,11 +166,7 @@ class Stream:
         if plan is None:
             lengths = self.split.source_lengths, self.split.target_lengths
             plan = plan_epoch(
-                *lengths,
-                self.budget,
-                seed=self.seed,
-                epoch=epoch,
-                sources=self.sources(),
+                *lengths, self.budget, seed=self.seed, epoch=epoch, sources=self.sources()
             )
             self._planned.clear()
             self._planned[epoch] = plan
@@ -217,3 +225,10 @@ def _feed(
                 continue
         if isinstance(item, BaseException):
             return
+
+
+def longest(stream: Stream) -> Batch:
+    """Return a micro-batch of the longest sentences: attention takes the more of them."""
+    longer = np.maximum(stream.split.source_lengths, stream.split.target_lengths) + END
+    rows = max(1, stream.budget.tokens_per_micro_batch // int(longer.max()))
+    return collate(stream.split, np.argsort(longer, kind="stable")[-rows:])

@@ -12,6 +12,7 @@ from unisono import atomic
 from unisono.errors import DataError
 from unisono.models.settings import TransformerSettings
 from unisono.records.layout import RunDirectory
+from unisono.small_files import PARSER_ERRORS, read_bytes, reason
 from unisono.text.tokenizer import pieces_files
 from unisono.translate.settings import Decoding
 
@@ -50,7 +51,6 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def joint(self) -> bool:
-        """Say whether source and target share their pieces."""
         return not self.source_vocabulary
 
 
@@ -95,12 +95,12 @@ def verify_bundle(directory: Path) -> None:
 def read_json(path: Path, kind: type[S]) -> S:
     """Read the JSON file at `path`, which must have format 1."""
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
         version = msgspec.json.decode(content, type=_Versioned).format
         if version == FORMAT:
             return msgspec.json.decode(content, type=kind)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise damaged(path, str(error)) from error
+    except (OSError, *PARSER_ERRORS) as error:
+        raise damaged(path, reason(error)) from error
     raise DataError(
         f"this version of Unisono does not know format {version}",
         where=str(path),

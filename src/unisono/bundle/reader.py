@@ -105,10 +105,7 @@ def _input_and_output(bundle: Bundle) -> dict[str, object]:
         "target pieces": sides.target.model,
         "source pieces": sides.source.model,
         "tags": about.tags,
-        "normalisation (`plain_quotes`, `lowercase`)": (
-            about.plain_quotes,
-            about.lowercase,
-        ),
+        "normalisation (`plain_quotes`, `lowercase`)": (about.plain_quotes, about.lowercase),
     }
 
 

@@ -20,6 +20,7 @@ from unisono.cost_model.strategies import AUTO, DEFAULT_STRATEGY, STRATEGIES, is
 from unisono.errors import DataError
 from unisono.records.events import Chose, how_often
 from unisono.records.layout import RunDirectory
+from unisono.small_files import read_parsed
 
 AUTO_SECONDS = 10.0
 
@@ -157,18 +158,15 @@ def _recorded(comm: Comm, settings: Settings) -> bytes:
     path = RunDirectory(Path(settings.run)).exchange
     if not comm.world.leads or not path.is_file():
         return b""
-    data = path.read_bytes()
-    try:
-        choice = msgspec.json.decode(data, type=Choice)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"it cannot be read: {error}", where=str(path)) from error
+    fix = "remove it: the run then measures the network and chooses again"
+    choice = read_parsed(path, msgspec.json.Decoder(Choice).decode, fix=fix)
     if choice.strategy not in STRATEGIES:
         raise DataError(
             f"it names the strategy {choice.strategy}, which this version does not know",
             where=str(path),
             fix="continue with the version of Unisono that wrote it, or a newer one",
         )
-    return data
+    return msgspec.json.encode(choice)
 
 
 def _record(comm: Comm, settings: Settings, choice: Choice) -> None:

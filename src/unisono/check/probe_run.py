@@ -14,15 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from unisono.check import probe_updates
 from unisono.check.inventory import describe_process, existing_part
-from unisono.check.probe_updates import (
-    Deadline,
-    NoExchange,
-    Overhead,
-    ProbeUpdates,
-    measure_overhead,
-    worst,
-)
 from unisono.comm.collectives import all_or_none
 from unisono.comm.probes.compression import CompressionProbe, low_rank_cost, outer_cost
 from unisono.comm.probes.link import latency, one_way_rates, sum_of, sustained
@@ -31,27 +24,19 @@ from unisono.comm.strategies.ddp import Ddp
 from unisono.comm.waiting import Notify, no_notice
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
+from unisono.cost_model import probe_results
 from unisono.cost_model.exchange import low_rank_numbers
-from unisono.cost_model.probe_results import (
-    Gradient,
-    OneWay,
-    ProbeResults,
-    Process,
-    Sum,
-    TrainingJob,
-    Update,
-)
 from unisono.cost_model.strategies import AUTO
 from unisono.models.transformer import TransformerModel
+from unisono.train import process_setup
 from unisono.train.build import build_session
 from unisono.train.loop import Session
 from unisono.train.precision import set_tf32
-from unisono.train.preconditions import check_consistency, check_preconditions, updates_of
-from unisono.train.process_setup import (
-    Signals,
-    all_fit,
-    explain_oom,
-    keep_freed_memory,
+from unisono.train.preconditions import (
+    check_consistency,
+    check_preconditions,
+    settle_precision,
+    updates_of,
 )
 from unisono.train.run_lock import check_corpus_matches
 from unisono.train.supervision import process_group
@@ -73,7 +58,7 @@ FLOAT = 4
 
 def run_probe(
     settings: Settings, seconds: float = CHECK_SECONDS, tell: Notify = no_notice
-) -> tuple[ProbeResults, World]:
+) -> tuple[probe_results.ProbeResults, World]:
     """Probe alone or with the processes started with this one; return its world as well."""
     with process_group(settings, PATIENCE_SECONDS, tell) as comm:
         began = time.perf_counter()
@@ -81,9 +66,13 @@ def run_probe(
             comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
         )
         check_consistency(comm, settings, corpus)
+        settings = settle_precision(comm, settings)
         check_preconditions(comm, settings, corpus)
         all_or_none(comm, lambda: check_corpus_matches(settings, corpus))
         set_tf32(settings.train.tf32, comm.world.device)
+        process_setup.choose_gpu_kernels(
+            comm.world.device, deterministic=settings.train.deterministic
+        )
         return probe(comm, settings, corpus, seconds, tell, began=began), comm.world
 
 
@@ -96,7 +85,7 @@ def probe(
     *,
     whole: bool = True,
     began: float = 0.0,
-) -> ProbeResults:
+) -> probe_results.ProbeResults:
     """Return what the run of `settings` would do with the processes of `comm`.
 
     If not `whole`, only updates and their exchange are measured. Whatever does not fit within
@@ -104,42 +93,42 @@ def probe(
     process `began`, by its clock, or from now.
     """
     began = began or time.perf_counter()
-    deadline = Deadline(comm, began + seconds)
-    keep_freed_memory()
+    deadline = probe_updates.Deadline(comm, began + seconds)
+    process_setup.keep_freed_memory()
     with (
         _scratch(settings, comm) as directory,
-        explain_oom(settings, comm.world.device),
+        process_setup.explain_oom(settings, comm.world.device),
     ):
         aside = msgspec.structs.replace(settings, run=directory)
-        strategy: Strategy = Ddp() if comm.world.size == 1 else NoExchange()
-        session, model = build_session(aside, corpus, comm, Signals(), strategy)
-        with closing(ProbeUpdates(session)) as trial:
+        strategy: Strategy = Ddp() if comm.world.size == 1 else probe_updates.NoExchange()
+        session, model = build_session(aside, corpus, comm, process_setup.Signals(), strategy)
+        with closing(probe_updates.ProbeUpdates(session)) as trial:
             measured = _measure(session, trial, model, deadline, seconds, tell, whole=whole)
         mine = describe_process(settings, comm, *measured.turns)
     told = comm.gather_bytes(msgspec.json.encode(mine))
     found = msgspec.structs.replace(
         measured.found,
-        processes=tuple(msgspec.json.decode(row, type=Process) for row in told),
+        processes=tuple(msgspec.json.decode(row, type=probe_results.Process) for row in told),
         seconds=time.perf_counter() - began,
     )
     # Shares and clocks differ, but the forecast must be the same on every process.
     first = comm.gather_bytes(msgspec.json.encode(found) if comm.world.leads else b"")[0]
-    return msgspec.json.decode(first, type=ProbeResults)
+    return msgspec.json.decode(first, type=probe_results.ProbeResults)
 
 
 @dataclass(frozen=True)
 class _Own:
     """The results that all processes share, and this process's own rounds."""
 
-    found: ProbeResults
-    turns: tuple[list[Update], list[Sum]]
+    found: probe_results.ProbeResults
+    turns: tuple[list[probe_results.Update], list[probe_results.Sum]]
 
 
 def _measure(
     session: Session,
-    trial: ProbeUpdates,
+    trial: probe_updates.ProbeUpdates,
     model: TransformerModel,
-    deadline: Deadline,
+    deadline: probe_updates.Deadline,
     seconds: float,
     tell: Notify,
     *,
@@ -147,7 +136,7 @@ def _measure(
 ) -> _Own:
     comm, settings = session.parts.comm, session.settings
     several = comm.world.size > 1
-    each = worst(comm, all_fit(comm, settings, trial.first_update))
+    each = probe_updates.worst(comm, process_setup.all_fit(comm, settings, trial.first_update))
     tell("measuring the network, then computing and network in turns")
     network = _network(comm, seconds)
     packing = CompressionProbe(comm)
@@ -157,12 +146,12 @@ def _measure(
     passes = _passes(deadline, each, rest) if several else 0
     gradients = _gradients(session, trial, model, passes) if passes else []
     turns = _turns(comm, trial, packing, deadline, rest, _sizes(model, network.pairs))
-    beside = Overhead()
+    beside = probe_updates.Overhead()
     if whole:
         tell("measuring an evaluation, a checkpoint and the data")
-        beside = measure_overhead(session, trial, model, deadline)
+        beside = probe_updates.measure_overhead(session, trial, model, deadline)
     unasked = ["when each gradient is ready"] if several and not passes else []
-    found = ProbeResults(
+    found = probe_results.ProbeResults(
         job=_job(settings, session, trial, model, gradients),
         processes=(),
         pairs=tuple(network.pairs),
@@ -191,7 +180,7 @@ def _scratch(settings: Settings, comm: Comm) -> "tempfile.TemporaryDirectory[str
 
 @dataclass(frozen=True)
 class _Network:
-    pairs: Sequence[OneWay]
+    pairs: Sequence[probe_results.OneWay]
     pulses: Sequence[float]
     ping: float
     unmeasured: tuple[str, ...] = ()
@@ -210,7 +199,7 @@ def _network(comm: Comm, seconds: float) -> _Network:
     return _Network(pairs, pulses, latency(comm), unmeasured)
 
 
-def _passes(deadline: Deadline, each: float, rest: float) -> int:
+def _passes(deadline: probe_updates.Deadline, each: float, rest: float) -> int:
     """Return in how many passes to see when gradients are ready; one takes `each` seconds."""
     if deadline.allows((PASSES + WARM_UPS + FEWEST_ROUNDS) * each + rest):
         return PASSES
@@ -219,17 +208,17 @@ def _passes(deadline: Deadline, each: float, rest: float) -> int:
 
 
 def _gradients(
-    session: Session, trial: ProbeUpdates, model: TransformerModel, passes: int
-) -> list[Gradient]:
+    session: Session, trial: probe_updates.ProbeUpdates, model: TransformerModel, passes: int
+) -> list[probe_results.Gradient]:
     """Return the leading process's gradients: DDP fills its buckets by those."""
     comm = session.parts.comm
-    mine = all_fit(comm, session.settings, lambda: trial.gradients(model, passes))
+    mine = process_setup.all_fit(comm, session.settings, lambda: trial.gradients(model, passes))
     return msgspec.json.decode(
-        comm.gather_bytes(msgspec.json.encode(mine))[0], type=list[Gradient]
+        comm.gather_bytes(msgspec.json.encode(mine))[0], type=list[probe_results.Gradient]
     )
 
 
-def _sizes(model: TransformerModel, pairs: Sequence[OneWay]) -> tuple[int, int]:
+def _sizes(model: TransformerModel, pairs: Sequence[probe_results.OneWay]) -> tuple[int, int]:
     """Return the bytes of a first sum, which must not take long, and the most there may be."""
     most = sum(weight.numel() for weight in model.parameters()) * FLOAT
     known = [FIRST_SUM_BYTES, most, *(int(pair.rate * SUM_SECONDS) for pair in pairs)]
@@ -238,12 +227,12 @@ def _sizes(model: TransformerModel, pairs: Sequence[OneWay]) -> tuple[int, int]:
 
 def _turns(
     comm: Comm,
-    trial: ProbeUpdates,
+    trial: probe_updates.ProbeUpdates,
     packing: CompressionProbe,
-    deadline: Deadline,
+    deadline: probe_updates.Deadline,
     rest: float,
     sizes: tuple[int, int],
-) -> tuple[list[Update], list[Sum]]:
+) -> tuple[list[probe_results.Update], list[probe_results.Sum]]:
     """Compute, exchange and pack in turns until it is time; return the first two by round.
 
     There are always two. No other begins that would leave less than `rest` seconds.
@@ -255,7 +244,7 @@ def _turns(
         updates.append(trial.round())
         packing.once()
         sums.append(sum_of(comm, size // FLOAT))
-        slowest = worst(comm, sums[-1].seconds)
+        slowest = probe_updates.worst(comm, sums[-1].seconds)
         size = int(min(most, max(FLOAT, size * SUM_SECONDS / max(slowest, 1e-6))))
         now = time.perf_counter()
         limit = deadline.until
@@ -272,16 +261,16 @@ def _turns(
 def _job(
     settings: Settings,
     session: Session,
-    trial: ProbeUpdates,
+    trial: probe_updates.ProbeUpdates,
     model: TransformerModel,
-    gradients: list[Gradient],
-) -> TrainingJob:
+    gradients: list[probe_results.Gradient],
+) -> probe_results.TrainingJob:
     limits, sync = settings.train, settings.sync
     updates = updates_of(settings, session.stream)
     # The closing updates are those before `max_steps`, whatever ends the run before.
     closing = sync.closing_steps if sync.closing_steps < limits.max_steps else 0
     count = len(trial.tokens)
-    return TrainingJob(
+    return probe_results.TrainingJob(
         parameters=sum(weight.numel() for weight in model.parameters()),
         tokens_per_update=sum(trial.tokens) / count,
         sentences_per_update=sum(trial.sentences) / count,

@@ -6,12 +6,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 import msgspec
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unisono.batching.plan import END
-from unisono.batching.stream import Batch, Stream, collate
+from unisono.batching.stream import Batch, collate, longest
 from unisono.comm.group import Solo
 from unisono.comm.protocol import Comm, Replica, World
 from unisono.comm.strategies.all_reduce import AllReduce
@@ -215,13 +213,6 @@ def _at_once(world: World) -> int:
     return min(MOST_MODEL_LANES, torch.get_num_threads()) if alone_on_cpu else 1
 
 
-def longest(stream: Stream) -> Batch:
-    """Return a micro-batch of the longest sentences: attention takes the more of them."""
-    longer = np.maximum(stream.split.source_lengths, stream.split.target_lengths) + END
-    rows = max(1, stream.budget.tokens_per_micro_batch // int(longer.max()))
-    return collate(stream.split, np.argsort(longer, kind="stable")[-rows:])
-
-
 def _positions(batches: Sequence[Batch]) -> int:
     return sum(batch.source.numel() + batch.target_in.numel() for batch in batches)
 
@@ -239,7 +230,6 @@ class Deadline:
 
     @property
     def end(self) -> float:
-        """Return when everything has to be over."""
         return self.until + SPARE_SECONDS
 
     def allows(self, seconds: float = 0.0) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from unisono.cost_model.cluster import INSIDE
-from unisono.cost_model.devices import FLOPS_PER_BYTE
+from unisono.cost_model.devices import FIELD_FLOPS_PER_BYTE
 from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Link, ring_bytes
 from unisono.cost_model.forecast import Forecast, forecast
 from unisono.cost_model.probe_results import ProbeResults, Process, Sum, TrainingJob, Update
@@ -27,7 +27,11 @@ DOUBT = 0.20
 
 @dataclass(frozen=True)
 class SimulatedJob:
-    """What is to be trained, and how fast a device computes."""
+    """What is to be trained, and how fast a device computes.
+
+    `memory_rate` are the bytes a second that its memory moves; 0 is what usually goes with
+    `flops_per_second`.
+    """
 
     model: TransformerSettings
     vocabulary: int
@@ -35,25 +39,24 @@ class SimulatedJob:
     length: float
     flops_per_second: float
     updates: int
+    memory_rate: float = 0.0
     price: float = 0.0
     evaluation_every: int = 0
     checkpoint_every: int = 0
 
     @property
     def parameters(self) -> int:
-        """Return the number of weights."""
         return parameter_count(self.model, self.vocabulary)
 
     @property
     def sentences(self) -> float:
-        """Return the sentences of one update."""
         return self.tokens_per_update / self.length
 
     def work(self, devices: int) -> Update:
         """Return what each of `devices` computes in one update."""
         flops = training_flops(self.model, self.vocabulary, 1, self.length, self.length)
         seconds = flops * self.sentences / devices / self.flops_per_second
-        memory_rate = self.flops_per_second / FLOPS_PER_BYTE
+        memory_rate = self.memory_rate or self.flops_per_second / FIELD_FLOPS_PER_BYTE
         optimizer = self.parameters * OPTIMIZER_BYTES / memory_rate
         return Update(seconds / 3, seconds * 2 / 3, optimizer)
 

@@ -4,12 +4,15 @@ import importlib
 import os
 import sys
 import time
+from typing import TextIO
 
 import click
 
 from unisono import __version__
-from unisono.errors import PeerFailedError, UnisonoError
-from unisono.exit_codes import BAD_SETTINGS, DONE, INTERRUPTED
+from unisono.errors import PeerFailedError, UnisonoError, explain
+from unisono.exit_codes import BAD_SETTINGS, DONE, FAILED, INTERRUPTED
+from unisono.parent_process import die_with_launcher
+from unisono.printable import guard_output
 
 VERBS = {
     "demo": "train, score, translate and explain a model on the built-in corpus",
@@ -18,6 +21,7 @@ VERBS = {
     "show": "describe a corpus, run, checkpoint or bundle",
     "check": "measure the machines for a minute and predict what a run will take on them",
     "train": "train a model in one process, or under torchrun in several",
+    "selftest": "prove in two minutes that training works here, on CPUs or GPUs",
     "launch": "start training in several processes, on one machine or many",
     "lab": "simulate several machines on this one, with links as slow as you like",
     "simulate": "estimate what a run takes on machines you do not have",
@@ -27,9 +31,17 @@ VERBS = {
     "compare": "show runs side by side",
     "import": "read the runs and settings of other trainers",
     "translate": "translate standard input to standard output",
-    "score": "compute BLEU of a translation",
+    "score": "compute BLEU, chrF and TER of a translation, or compare two",
+    "export": "write a model for another engine, and prove that it translates as before",
+    "completion": "let bash, zsh or fish complete commands and options",
 }
-MODULES = {"import": "import_runs"}  # `import` is a keyword of Python
+# Verbs whose module is not named after them, or not in this package.
+MODULES = {
+    "import": "runs.import_runs",  # `import` is a keyword of Python
+    "selftest-part": "launching.selftest_part",
+    **{verb: f"runs.{verb}" for verb in ("show", "watch", "average", "report", "compare")},
+}
+HIDDEN_VERBS = ("selftest-part",)  # what other verbs start
 # Launchers end all processes when one ends: the one that can say why has to come first.
 PEER_FAILED_SECONDS = 0.5
 
@@ -42,11 +54,11 @@ class Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return the command."""
-        if cmd_name not in VERBS:
+        if cmd_name not in VERBS and cmd_name not in HIDDEN_VERBS:
             return None
-        name = MODULES.get(cmd_name, cmd_name)
-        command = getattr(importlib.import_module(f"unisono.cli.{name}"), name)
+        path = MODULES.get(cmd_name, cmd_name)
+        module = importlib.import_module(f"unisono.cli.{path}")
+        command = getattr(module, path.rpartition(".")[2])
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -63,12 +75,27 @@ def unisono() -> None:
 
 def main() -> None:
     """Run the command line; show errors that a user can act on without a traceback."""
+    die_with_launcher()  # before anything that takes time
     # torch and Unisono divide the cores themselves; threads of OpenBLAS would compete.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    guard_output()
     _leave(_run())
 
 
 def _run() -> int:
+    try:
+        return _run_verb()
+    except BrokenPipeError:  # `unisono … | head`: the reader has left
+        sys.stderr.close()
+        return DONE
+    except (OSError, MemoryError, ImportError, RuntimeError) as error:
+        if (refused := explain(error)) is None:
+            raise
+        print(f"error: {refused}", file=sys.stderr)
+        return refused.exit_code
+
+
+def _run_verb() -> int:
     try:
         unisono(standalone_mode=False)
     except UnisonoError as error:
@@ -83,24 +110,36 @@ def _run() -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        error.show()
+        error.show(sys.stderr)
         return BAD_SETTINGS
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else DONE
-    except BrokenPipeError:  # `unisono … | head`: the reader has left
-        sys.stderr.close()
     return DONE
 
 
 def _leave(code: int) -> None:
-    """End the process with `code`; all files are written and closed by now.
+    """End the process with `code`, or with 1 if its output cannot be written.
 
     A process of a group ends at once: a thread of the backend may still hold one of our
     callbacks and wait for the interpreter, and would abort the process as Python shuts down.
     """
+    for stream in (sys.stdout, sys.stderr):
+        code = code or _flushed(stream)
     if "torch.distributed" in sys.modules:
-        for stream in (sys.stdout, sys.stderr):
-            if not stream.closed:
-                stream.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _flushed(stream: TextIO) -> int:
+    """Force out what was written and return the exit code for how that went."""
+    if stream.closed:
+        return DONE
+    try:
+        stream.flush()
+    except (UnisonoError, BrokenPipeError) as error:
+        # Python would try again as it ends, fail again, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if isinstance(error, UnisonoError):
+            print(f"error: {error}", file=sys.stderr)
+            return FAILED
+    return DONE

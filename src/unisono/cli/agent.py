@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -25,8 +26,11 @@ import psutil
 from unisono.errors import UnisonoError
 from unisono.exit_codes import INTERRUPTED, NO_RESTART, PREEMPTED, RESTARTABLE
 from unisono.heartbeat.worker import SUPERVISED
+from unisono.parent_process import die_with_launcher, die_with_parent, parent_variables
+from unisono.printable import guard_output
 from unisono.records.layout import RunDirectory
 from unisono.records.status import was_preempted
+from unisono.small_files import read_line
 from unisono.units import duration
 
 AGENT = (sys.executable, "-m", "unisono.cli.agent")
@@ -43,8 +47,11 @@ STORE_UNREACHED_SECONDS = 20.0
 
 def main() -> None:
     """Run torchrun with our arguments and end with the exit code of the workers."""
+    die_with_launcher()
+    guard_output()
     if any(word.startswith("--supervise=") for word in sys.argv[1:3]):
         sys.exit(supervise(sys.argv[1:]))
+    die_with_parent()
     # C++ stack traces help nobody; the heartbeats and this program report what they warn of.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     _watch_store(sys.argv[1:])
@@ -63,7 +70,8 @@ def main() -> None:
 
 
 def _report(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    with suppress(OSError):  # nobody reads it any more: no reason to end the run
+        print(text, file=sys.stderr, flush=True)
 
 
 def _watch_store(arguments: Sequence[str]) -> None:
@@ -138,9 +146,8 @@ def step_reached(run: Path) -> int:
     if not directory.config.is_file():
         return -1
     try:
-        name = (directory.checkpoints / "latest").read_text("utf-8").strip()
-        return int(name.rpartition("-")[2])
-    except (OSError, ValueError):
+        return int(read_line(directory.checkpoints / "latest").rpartition("-")[2])
+    except ValueError:
         return 0
 
 
@@ -176,7 +183,7 @@ class Supervisor:
 
     def _run_once(self, arguments: Sequence[str]) -> int:
         # In a process group of its own: Ctrl-C at a terminal then reaches it once, through us.
-        environment = {**os.environ, SUPERVISED: "1"}
+        environment = {**os.environ, **parent_variables(), SUPERVISED: "1"}
         process = subprocess.Popen([*AGENT, *arguments], env=environment, process_group=0)
         self._process = process
         code = process.wait()

@@ -15,6 +15,7 @@ from unisono.config.load import load_settings
 from unisono.cost_model.forecast import forecast
 from unisono.exit_codes import DONE, FAILED
 from unisono.launch.plan import LaunchedTraining, plan_local
+from unisono.launch.slots import workers_here
 
 
 @click.command()
@@ -34,7 +35,11 @@ from unisono.launch.plan import LaunchedTraining, plan_local
     type=Number(0, min_open=True),
     help="How long to measure.",
 )
-@click.option("--price", default=0.0, type=Number(0), help="Price of one machine for one hour.")
+@click.option(
+    "--price",
+    type=Number(0),
+    help="Price of one machine for one hour; the default is that of [cost] in CONFIG.",
+)
 @click.option(
     "--force", is_flag=True, help="Exit with 0 even if `check` advises against training."
 )
@@ -45,7 +50,7 @@ def check(
     overrides: tuple[str, ...],
     workers: int,
     seconds: float,
-    price: float,
+    price: float | None,
     force: bool,
     as_json: bool,
     **where: Any,
@@ -59,6 +64,7 @@ def check(
     `unisono check … && unisono launch …`.
     """
     settings = load_settings(config, overrides)
+    price = settings.cost.per_machine_hour if price is None else price
     if not (workers or where["hosts"]):
         sys.exit(_here(settings, seconds, price, force=force, as_json=as_json))
     options = [f"--seconds={seconds:g}", f"--price={price:g}"]
@@ -68,7 +74,9 @@ def check(
     )
     if where["hosts"]:
         sys.exit(launch_on_hosts(training, dry_run=False, check=False, **where))
-    sys.exit(run_command(plan_local(training.arguments, workers)))
+    sys.exit(
+        run_command(plan_local(training.arguments, workers_here(workers, settings.device)))
+    )
 
 
 def _here(settings: Any, seconds: float, price: float, *, force: bool, as_json: bool) -> int:

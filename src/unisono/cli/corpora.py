@@ -30,7 +30,10 @@ def corpora() -> None:
 @corpora.command("list")
 @click.argument("name", required=False)
 def list_corpora(name: str | None) -> None:
-    """List the corpora that `get` knows, or the sets and downloads of corpus NAME."""
+    """List all corpora, or describe one.
+
+    With NAME, show the sets and downloads of that corpus.
+    """
     if name is not None:
         print(entry_page(BUILTIN_ENTRY if name == BUILTIN else find_entry(name)))
         return

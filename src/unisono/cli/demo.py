@@ -9,7 +9,7 @@ import click
 from unisono.bundle.format import bundle_at
 from unisono.cli.corpora import write_text
 from unisono.cli.launch import run_command
-from unisono.cli.options import PathType
+from unisono.cli.options import PathType, set_option
 from unisono.cli.pages.progress import sample_text
 from unisono.cli.prepare import prepare_for
 from unisono.config.load import load_settings
@@ -17,6 +17,7 @@ from unisono.config.settings import Settings
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.launch.plan import plan_local
+from unisono.launch.slots import workers_here
 from unisono.records.events import Sample
 from unisono.report.page import write_report
 from unisono.report.text import render_text
@@ -35,19 +36,21 @@ SENTENCES_SHOWN = 5
 )
 @click.option(
     "--workers",
-    default=2,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Processes to train with.",
+    default=0,
+    metavar="N",
+    type=click.IntRange(0),
+    help="Processes to train with; default: one for each GPU, or 2 without GPUs.",
 )
-def demo(config: Path, workers: int) -> None:
+@set_option
+def demo(config: Path, workers: int, overrides: tuple[str, ...]) -> None:
     """Prepare the built-in corpus, train, score, translate and report."""
     began = time.monotonic()
-    settings = load_settings(config)
+    settings = load_settings(config, overrides)
+    workers = workers_here(workers, settings.device)
     _say("1. preparing text and corpus")
     _prepare(settings)
     _say(f"2. training with {workers} processes")
-    _train(config, settings, workers)
+    _train(config, overrides, workers)
     _say("3. translating sentences the model has never seen")
     _translate(settings)
     _say("4. answering eleven questions about this run")
@@ -66,9 +69,10 @@ def _prepare(settings: Settings) -> None:
     prepare_for(settings)
 
 
-def _train(config: Path, settings: Settings, workers: int) -> None:
+def _train(config: Path, overrides: tuple[str, ...], workers: int) -> None:
     began = time.monotonic()
-    code = run_command(plan_local(["train", str(config)], workers))
+    changes = [word for text in overrides for word in ("--set", text)]
+    code = run_command(plan_local(["train", str(config), *changes], workers))
     if code:
         sys.exit(code)
     print(f"training took {duration(time.monotonic() - began)}", file=sys.stderr)

@@ -18,6 +18,8 @@ from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.exit_codes import PREEMPTED
 from unisono.launch.plan import Command, LaunchedTraining, Restarts, plan_local
+from unisono.launch.slots import workers_here
+from unisono.parent_process import parent_variables
 from unisono.records.status import was_preempted
 
 TARGETS: dict[str, Callable[..., int]] = {
@@ -32,10 +34,10 @@ TARGETS: dict[str, Callable[..., int]] = {
 @set_option
 @click.option(
     "--workers",
-    default=2,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Processes on each machine.",
+    default=0,
+    metavar="N",
+    type=click.IntRange(0),
+    help="Processes on each machine; default: one for each GPU, or 2 without GPUs.",
 )
 @where_options
 @click.option("--dry-run", is_flag=True, help="Show what would be started and written.")
@@ -62,7 +64,8 @@ def launch(
     training = LaunchedTraining(config, overrides, settings, workers, again)
     if mode:
         sys.exit(TARGETS[mode](training, dry_run=dry_run, **where))
-    command = plan_local(training.arguments, workers, again)
+    here = workers_here(workers, settings.device)
+    command = plan_local(training.arguments, here, again)
     if dry_run:
         print(command.as_shell())
         return
@@ -77,7 +80,7 @@ def launch(
 def run_command(command: Command) -> int:
     """Run `command` to its end and return its exit code; forward Ctrl-C to it."""
     # In a process group of its own: Ctrl-C at a terminal then reaches it once, through us.
-    environment = {**os.environ, **command.variables}
+    environment = {**os.environ, **parent_variables(), **command.variables}
     process = subprocess.Popen(command.argv, env=environment, process_group=0)
     with process, forwarding_signals(process.send_signal):
         return process.wait()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     TaskProgressColumn,
@@ -22,6 +21,7 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 
 from unisono.cli.options import config_argument, set_option
+from unisono.cli.pages.console import PrintableConsole
 from unisono.config.load import load_settings
 from unisono.config.settings import Settings
 from unisono.units import amount_of_bytes, duration
@@ -134,7 +134,7 @@ def _drops(manifest: Any, width: int) -> Iterator[str]:
 def show_progress(progress: Generator[Progress, None, None]) -> Progress:
     """Show progress on a terminal, and nothing in a log file; return the last stage."""
     last: Progress = ("", 0, 0)
-    console = Console(file=sys.stderr)
+    console = PrintableConsole(sys.stderr)
     with closing(progress) as steps:
         if not console.is_terminal:
             return deque(steps, maxlen=1)[0]

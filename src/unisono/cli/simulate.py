@@ -14,6 +14,7 @@ from unisono.cli.options import Number, PathType
 from unisono.cost_model.devices import device_called
 from unisono.cost_model.exchange import Link, nominal_link
 from unisono.errors import ConfigError
+from unisono.models.memory import largest_tokens, training_bytes
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.units import BIT_UNITS, amount
 
@@ -36,10 +37,10 @@ ABOVE_ZERO = Number(0, min_open=True)
 )
 @click.option(
     "--precision",
-    default="fp32",
+    default="auto",
     show_default=True,
-    type=click.Choice(["fp32", "bf16", "fp16"]),
-    help="Precision of the arithmetic.",
+    type=click.Choice(["auto", "fp32", "tf32", "bf16", "fp16"]),
+    help="Precision of the arithmetic; auto is the fastest of the GPU, as `train.precision`.",
 )
 @click.option(
     "--gpus-per-node",
@@ -124,11 +125,28 @@ def simulate(plot: Path | None, as_json: bool, **options: Any) -> None:
 def _heading(job: SimulatedJob, options: dict[str, Any]) -> list[str]:
     source = "as given" if options["tflops"] else "assumed"
     rate = f"{job.flops_per_second / 1e12:.1f} TFLOP/s reached ({source})"
+    precision = options["precision"]
+    if precision == "auto" and not options["tflops"]:
+        precision = device_called(options["gpu"]).fastest
+    memory = [] if options["tflops"] else [_memory(job, options, precision)]
     return [
         f"{options['model']}: {job.parameters:,} parameters, {job.tokens_per_update:,} tokens "
         f"an update, {job.updates:,} updates",
-        f"{_machine(options)}, {rate} each, {options['precision']}; link {options['link']}",
+        f"{_machine(options)}, {rate} each, {precision}; link {options['link']}",
+        *memory,
     ]
+
+
+def _memory(job: SimulatedJob, options: dict[str, Any], precision: str) -> str:
+    """Return what one GPU holds if it computes the whole update in one micro-batch."""
+    device = device_called(options["gpu"])
+    tokens = job.tokens_per_update // options["gpus_per_node"]
+    most = largest_tokens(job.model, job.vocabulary, precision, device.memory)
+    used = training_bytes(job.model, job.vocabulary, min(tokens, most or tokens), precision)
+    return (
+        f"memory: {options['model']}, {min(tokens, most or tokens):,} tokens at once, "
+        f"{precision}: {used / 1e9:.1f} of {device.memory / 1e9:.0f} GB; up to {most:,} fit"
+    )
 
 
 def _machine(options: dict[str, Any]) -> str:
@@ -143,14 +161,16 @@ def _job(options: dict[str, Any]) -> SimulatedJob:
             where="--model",
             fix=f"choose one of {', '.join(PRESETS)}",
         )
-    tflops = options["tflops"]
+    tflops, model = options["tflops"], TransformerSettings(**PRESETS[options["model"]])
     device = None if tflops else device_called(options["gpu"])
+    rate = device.rate(options["precision"], model.width) if device else tflops * 1e12
     return SimulatedJob(
-        model=TransformerSettings(**PRESETS[options["model"]]),
+        model=model,
         vocabulary=options["vocabulary"],
         tokens_per_update=options["tokens_per_update"],
         length=options["length"],
-        flops_per_second=device.rate(options["precision"]) if device else tflops * 1e12,
+        flops_per_second=rate,
+        memory_rate=device.bandwidth if device else 0.0,
         updates=options["steps"],
         price=options["price"],
         evaluation_every=options["validate_every"],

@@ -17,10 +17,10 @@ from unisono.exit_codes import PREEMPTED as PREEMPTED
 def train(config: Path, overrides: tuple[str, ...]) -> None:
     """Train as CONFIG says, or continue the unfinished run in its directory.
 
-    On Ctrl-C or SIGTERM it finishes the step, saves and exits with code 75; on a second one it
-    exits at once. On SIGUSR1 it saves and goes on. Exit code 76 means that another process was
-    lost, or that a section took longer than its limit; the same command continues from the
-    last checkpoint.
+    On Ctrl-C, SIGTERM or SIGHUP it finishes the step, saves and exits with code 75; on a
+    second one it exits at once. On SIGUSR1 it saves and goes on. Exit code 76 means that
+    another process was lost, or that a section took longer than its limit; the same command
+    continues from the last checkpoint.
     """
     settings = load_settings(config, overrides)
     from unisono.check.auto_strategy import settle_strategy

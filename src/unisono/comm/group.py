@@ -3,14 +3,26 @@
 `Group` works over `torch.distributed`. Nothing is pickled: only numbers travel.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from unisono.comm.protocol import World
+from unisono.comm.protocol import Comm, World
+
+
+def _row_of(numbers: Sequence[float | Tensor], device: str) -> Tensor:
+    if device == "cpu":
+        return torch.tensor([float(number) for number in numbers], dtype=torch.float64)
+    # A GPU gets a number as the argument of a kernel: a copy from the host would wait.
+    row = torch.empty(len(numbers), dtype=torch.float64, device=device)
+    for place, number in zip(row.unbind(), numbers, strict=True):
+        place.copy_(number) if isinstance(number, Tensor) else place.fill_(number)
+    return row
 
 
 @dataclass(frozen=True)
@@ -22,8 +34,8 @@ class Solo:
     def sum(self, tensor: Tensor) -> Tensor:
         return tensor
 
-    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        return [list(numbers)]
+    def gather(self, numbers: Sequence[float | Tensor]) -> list[list[float]]:
+        return [_row_of(numbers, self.world.device).tolist()]
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
         return [data]
@@ -47,6 +59,28 @@ class Solo:
         """Do nothing: there is no group to leave."""
 
 
+MOST_PATIENCE = timedelta(days=7)
+
+
+@contextmanager
+def patience(comm: Comm, seconds: float, usually: float) -> Iterator[None]:
+    """Let processes wait `seconds` for each other in the block, if that is more than usual.
+
+    One process may write a checkpoint for longer than an exchange may take.
+    """
+    if not isinstance(comm, Group) or seconds <= usually:
+        yield
+        return
+    group = dist.distributed_c10d._get_default_group()
+    backend = group._get_backend(torch.device(comm.world.device))
+    longer = timedelta(seconds=min(seconds, MOST_PATIENCE.total_seconds()))
+    backend._set_default_timeout(longer)
+    try:
+        yield
+    finally:
+        backend._set_default_timeout(timedelta(seconds=usually))
+
+
 @dataclass(frozen=True)
 class Group:
     """The communicator of one process among several."""
@@ -58,9 +92,14 @@ class Group:
         dist.all_reduce(total)
         return total
 
-    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        mine = torch.tensor(numbers, dtype=torch.float64, device=self.world.device)
-        return [row.tolist() for row in self._all_gather(mine)]
+    def gather(self, numbers: Sequence[float | Tensor]) -> list[list[float]]:
+        mine = _row_of(numbers, self.world.device)
+        if not mine.is_cuda:
+            return [row.tolist() for row in self._all_gather(mine)]
+        rows = mine.new_empty(self.world.size, len(mine))
+        dist.all_gather_into_tensor(rows, mine)
+        received: list[list[float]] = rows.tolist()  # waits for the GPU, once
+        return received
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
         sizes = [int(row[0]) for row in self.gather([len(data)])]

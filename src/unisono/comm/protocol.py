@@ -16,7 +16,8 @@ class World:
     """Rank and size: which of the processes this one is.
 
     `interface` and `address` are those of the network it uses, if any; `warnings` list what
-    was doubtful when the processes found each other.
+    was doubtful when the processes found each other. `fabric` names the InfiniBand or RoCE
+    adapters that NCCL uses instead of the interface.
     """
 
     rank: int = 0
@@ -27,6 +28,7 @@ class World:
     interface: str = ""
     address: str = ""
     warnings: tuple[str, ...] = ()
+    fabric: str = ""
 
     @property
     def leads(self) -> bool:
@@ -44,8 +46,11 @@ class Comm(Protocol):
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum of `tensor` over all processes, on all processes."""
 
-    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        """Return every process's `numbers`, in order of rank, on all processes."""
+    def gather(self, numbers: Sequence[float | Tensor]) -> list[list[float]]:
+        """Return every process's `numbers`, in order of rank, on all processes.
+
+        A number may be a tensor on the device of this process, which is waited for only once.
+        """
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
         """Return every process's `data`, of any length, in order of rank, on all processes."""

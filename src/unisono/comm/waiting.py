@@ -25,7 +25,15 @@ BACKEND_LOSS_SIGNS = (
     "Timed out waiting",
     "Connection refused",
     "Connection timed out",
+    # NCCL's own words, and those of torch's watchdog.
     "NCCL communicator was aborted",
+    "ncclRemoteError",
+    "ncclSystemError",
+    "remote process exited or there was a network error",
+    "Watchdog caught collective operation timeout",
+    "Connection closed by remote peer",
+    "Some NCCL operations have failed or timed out",
+    "collective operation timeout",
 )
 
 
@@ -35,11 +43,30 @@ def how_contact_was_lost(error: RuntimeError) -> str:
     return next((sign for sign in BACKEND_LOSS_SIGNS if sign in text), "")
 
 
+GPU_FAULT_SIGNS = (
+    "uncorrectable ECC error",
+    "unspecified launch failure",
+    "GPU has fallen off the bus",
+    "GPU is lost",
+    "an illegal memory access",
+    "CUDA error: unknown error",
+    "device not ready",
+    "hardware exception",
+    "CUDA error: the launch timed out",
+)
+
+
+def what_the_gpu_reports(error: RuntimeError) -> str:
+    """Return CUDA's words for a GPU that failed, or "" for another error."""
+    text = str(error)
+    return next((sign for sign in GPU_FAULT_SIGNS if sign in text), "")
+
+
 def no_notice(_: str) -> None:
     """Report nothing."""
 
 
-class WaitAbandoned(Exception):  # noqa: N818  nobody catches it: the thread just ends
+class WaitAbandoned(Exception):  # noqa: N818  it only ends the thread
     """The deadline has passed, and the caller no longer waits."""
 
 
@@ -96,6 +123,8 @@ def _result(future: "Future[T]", waiting: Waiting, seconds: float, notify: Notif
         except TimeoutError:
             if future.done():
                 raise
+        except WaitAbandoned:
+            pass  # the thread saw the deadline first
         if not waiting.seconds_left:
             raise RunError(f"after {duration(seconds)}, {waiting.what}", fix=waiting.fix)
         notify(f"{waiting.what}; {waiting.fix}" if waiting.fix else waiting.what)

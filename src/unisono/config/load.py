@@ -6,7 +6,6 @@ where, and what to write instead.
 
 import json
 import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -19,9 +18,9 @@ from unisono.config.sanity import check_text, check_training
 from unisono.config.settings import Settings
 from unisono.errors import ConfigError, suggest
 from unisono.models.settings import PRESETS
+from unisono.printable import refuse_control
 from unisono.schedules import Transformer
-
-LARGEST_FILE = 1_000_000
+from unisono.small_files import PARSER_ERRORS, read_bytes, reason, toml_table
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 _MISSING = re.compile(r"Object missing required field `(?P<key>[^`]*)`")
@@ -36,6 +35,9 @@ _KINDS = {
 }
 
 
+SHIPPED_CONFIGS = Path(__file__).parents[1] / "configs"
+
+
 def load_settings(
     path: Path, overrides: Sequence[str] = (), *, training: bool = True
 ) -> Settings:
@@ -43,11 +45,20 @@ def load_settings(
 
     Without `training` they need to describe a corpus only.
     """
-    table = read_toml(path)
+    table = read_toml(_shipped(path))
     for text in overrides:
         _override(table, text)
     settings = resolve(table, where=str(path), training=training)
     return replace(settings, run=settings.run or f"runs/{path.stem}")
+
+
+def _shipped(path: Path) -> Path:
+    """Return `path`, or the config of that name that came with the package.
+
+    So `configs/base.toml` is there outside of a checkout, too.
+    """
+    ours = SHIPPED_CONFIGS / path.name
+    return ours if path.parent == Path("configs") and not path.exists() else path
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -60,12 +71,13 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(
             f"there is no file {path}", where=str(path), fix="check the path; see configs/"
         )
-    if path.stat().st_size > LARGEST_FILE:
-        raise ConfigError(f"{path} is too large for settings", where=str(path))
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"not valid TOML: {error}", where=str(path)) from error
+        return toml_table(read_bytes(path))
+    except OSError as error:
+        what = f"{path} cannot be read: {reason(error)}"
+        raise ConfigError(what, where=str(path), fix="check the path; see configs/") from error
+    except PARSER_ERRORS as error:
+        raise ConfigError(f"not valid TOML: {reason(error)}", where=str(path)) from error
 
 
 def resolve(table: dict[str, Any], *, where: str, training: bool = True) -> Settings:
@@ -73,6 +85,7 @@ def resolve(table: dict[str, Any], *, where: str, training: bool = True) -> Sett
 
     Without `training`, settings that only training needs may be missing or impossible.
     """
+    refuse_control(table, where=where)
     table = _with_preset(table, where)
     try:
         settings = _with_derived(msgspec.convert(table, Settings), table)
@@ -130,8 +143,8 @@ def _override(table: dict[str, Any], text: str) -> None:
 
 def _value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return toml_table(f"value = {text}".encode())["value"]
+    except PARSER_ERRORS:
         return text  # a bare word is a string: --set run=runs/other
 
 

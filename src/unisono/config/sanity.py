@@ -3,13 +3,7 @@
 import msgspec
 
 from unisono.config.settings import Data, Settings, TextPair
-from unisono.cost_model.strategies import (
-    AUTO,
-    DEFAULT_STRATEGY,
-    STRATEGIES,
-    is_local,
-    warm_up_of,
-)
+from unisono.cost_model import strategies
 from unisono.errors import ConfigError, suggest
 from unisono.models.settings import check_choices
 from unisono.schedules import Cosine, LinearDecay
@@ -35,9 +29,9 @@ def check_training(settings: Settings, *, where: str) -> None:
     _check_schedule(settings, where)
     _check_times(settings, where)
     _check_sync(settings, where)
-    if settings.validation.best == "bleu" and not settings.validation.bleu:
+    if settings.validation.best != "loss" and not settings.validation.bleu:
         raise ConfigError(
-            "the best checkpoint cannot be chosen by BLEU while `bleu = false`",
+            "the best checkpoint cannot be chosen by BLEU or chrF while `bleu = false`",
             where=f"{where} [validation]",
             fix='set `bleu = true` or `best = "loss"`',
         )
@@ -107,9 +101,7 @@ def _check_tags(settings: Settings, where: str) -> None:
             wrong = f"normalising the text turns it into {written}"
         if wrong:
             raise ConfigError(
-                f"`{tag}` cannot be a tag: {wrong}",
-                where=place,
-                fix="use a name like <BT>",
+                f"`{tag}` cannot be a tag: {wrong}", where=place, fix="use a name like <BT>"
             )
 
 
@@ -163,7 +155,7 @@ def _check_times(settings: Settings, where: str) -> None:
 
 def _check_sync(settings: Settings, where: str) -> None:
     sync, last = settings.sync, settings.train.max_steps
-    known = [*STRATEGIES, AUTO]
+    known = [*strategies.STRATEGIES, strategies.AUTO]
     if sync.strategy not in known:
         raise ConfigError(
             f"there is no strategy {sync.strategy!r}",
@@ -172,7 +164,7 @@ def _check_sync(settings: Settings, where: str) -> None:
         )
     if last:
         check_warm_up(settings, last, where=f"{where} [sync] warmup_steps")
-    if is_local(sync.strategy) and sync.closing_steps and not last:
+    if strategies.is_local(sync.strategy) and sync.closing_steps and not last:
         raise ConfigError(
             "when the closing updates begin is not known, because the run has no `max_steps`",
             where=f"{where} [sync] closing_steps",
@@ -183,19 +175,20 @@ def _check_sync(settings: Settings, where: str) -> None:
 def check_warm_up(settings: Settings, updates: int, *, where: str) -> None:
     """Raise a ConfigError if a run of `updates` ends before its strategy begins."""
     sync, last = settings.sync, settings.train.max_steps
-    how = warm_up_of(sync.strategy)
+    how = strategies.warm_up_of(sync.strategy)
     if not how:
         return
     # The closing updates are those before `max_steps`, whatever ends the run before.
     closing = max(0, sync.closing_steps - (last - updates)) if last else 0
-    closing = closing if is_local(sync.strategy) else 0
+    closing = closing if strategies.is_local(sync.strategy) else 0
     if sync.warmup_steps + closing >= updates:
         fewer = max(0, updates - closing) // 10
         raise ConfigError(
             f"`{sync.strategy}` would never begin: {sync.warmup_steps + closing} updates are "
             f"{how}, and the run ends after {updates}",
             where=where,
-            fix=f'set `warmup_steps = {fewer}`, or `strategy = "{DEFAULT_STRATEGY}"`',
+            fix=f"set `warmup_steps = {fewer}`, or "
+            f'`strategy = "{strategies.DEFAULT_STRATEGY}"`',
         )
 
 

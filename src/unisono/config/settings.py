@@ -6,6 +6,7 @@ import msgspec
 
 from unisono.batching.settings import Batching
 from unisono.comm.settings import Sync
+from unisono.cost_model.prices import Prices
 from unisono.heartbeat.section_limits import SectionLimits
 from unisono.models.settings import TransformerSettings
 from unisono.monitor.worker import Monitor
@@ -77,6 +78,8 @@ class CorpusSettings(StrictTable, frozen=True):
 class TrainSettings(StrictTable, frozen=True):
     """The loss, its arithmetic, and when to stop: at the first limit reached; 0 or "" is none.
 
+    `precision` "auto" is what the GPUs of all processes are fastest in, and fp32 on CPUs.
+
     Matrices with a row for each word use `word_rate` times the schedule's rate. If
     `show_every_steps` is 0, a log gets a line of progress every ten seconds at first and every
     five minutes later on; a terminal has a bar.
@@ -85,8 +88,9 @@ class TrainSettings(StrictTable, frozen=True):
     label_smoothing: Share = 0.1
     clip_norm: NotNegative = 0.0
     word_rate: Annotated[float, msgspec.Meta(gt=0, le=100)] = 1.0
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     tf32: bool = False
+    deterministic: bool = False
     compile: bool = False
     average: Share = 0.0
     guard: bool = True
@@ -104,7 +108,7 @@ class Validation(StrictTable, frozen=True):
     bleu: bool = True
     beam: Positive = 1
     tokens_per_batch: Positive = 4096
-    best: Literal["bleu", "loss"] = "loss"
+    best: Literal["bleu", "chrf", "loss"] = "loss"
     samples: Count = 8
 
 
@@ -134,3 +138,4 @@ class Settings(StrictTable, frozen=True, kw_only=True):
     validation: Validation = Validation()
     checkpoint: Checkpoints = Checkpoints()
     decoding: Decoding = Decoding()
+    cost: Prices = Prices()

@@ -11,6 +11,7 @@ import numpy as np
 
 from unisono.atomic import Written
 from unisono.errors import DataError
+from unisono.small_files import PARSER_ERRORS, read_bytes, reason
 
 Side = Literal["source", "target"]
 
@@ -176,7 +177,6 @@ class CorpusManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def joint(self) -> bool:
-        """Say whether both languages share their pieces."""
         return not self.source_vocabulary
 
     def vocabulary_of(self, side: Side) -> int:
@@ -237,7 +237,7 @@ def read_manifest(directory: Path) -> CorpusManifest:
         )
     again = "prepare the corpus again in another directory"
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
         version = msgspec.json.decode(data, type=_Version).format
         if version != FORMAT:
             raise DataError(
@@ -246,8 +246,9 @@ def read_manifest(directory: Path) -> CorpusManifest:
                 fix=again,
             )
         return msgspec.json.decode(data, type=CorpusManifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"damaged manifest: {error}", where=str(path), fix=again) from error
+    except (OSError, *PARSER_ERRORS) as error:
+        what = f"damaged manifest: {reason(error)}"
+        raise DataError(what, where=str(path), fix=again) from error
 
 
 class _Version(msgspec.Struct):

@@ -100,7 +100,6 @@ class Corpus:
 
     @property
     def fingerprint(self) -> str:
-        """Return the hash that identifies this corpus."""
         return self.manifest.fingerprint
 
     def tokenizers(self) -> Tokenizers:
@@ -111,7 +110,6 @@ class Corpus:
         )
 
     def normalisation(self) -> Normalisation:
-        """Return the normalisation that the text went through."""
         chosen = self.manifest.settings
         return Normalisation(
             plain_quotes=bool(chosen.get("plain_quotes", False)),
@@ -119,7 +117,6 @@ class Corpus:
         )
 
     def has(self, split: str) -> bool:
-        """Say whether there is such a split."""
         return split in self.manifest.splits
 
     def split(self, name: str) -> "Split":

@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -92,7 +91,6 @@ class BlockWriter:
         *,
         text_bytes: int = 0,
     ) -> None:
-        """Append packed pairs."""
         self._source.append(source)
         self._target.append(target)
         if self._hashes is not None and hashes is not None:
@@ -102,12 +100,7 @@ class BlockWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with ExitStack() as closing:  # close all of them, even if one fails on a full disk
             closing.callback(self._source.close)
             closing.callback(self._target.close)

@@ -49,7 +49,6 @@ class Cluster:
 
     @property
     def ranks(self) -> int:
-        """Return the number of processes."""
         return self.processes or self.nodes * self.workers
 
     @property
@@ -58,7 +57,6 @@ class Cluster:
         return self.nodes if self.nodes > 1 else self.workers
 
     def alone(self) -> "Cluster":
-        """Return one machine of these."""
         return Cluster(1, self.workers, self.link, self.inside)
 
 

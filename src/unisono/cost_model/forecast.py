@@ -5,23 +5,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
-from unisono.cost_model.cluster import exact_exchange
 from unisono.cost_model.exchange import Link
 from unisono.cost_model.notes import notes_of, notes_of_run
 from unisono.cost_model.probe_results import ProbeResults
-from unisono.cost_model.probe_rounds import (
-    best_bucket,
-    cluster_of,
-    middle_of,
-    rounds_of,
-    step_in,
-)
+from unisono.cost_model.probe_rounds import ProbedMachines
 from unisono.cost_model.run_cost import why_not
 from unisono.cost_model.scenarios import (
     Scenario,
     Scenarios,
     each_alone,
-    middle_link,
     scenario_of,
     scenarios_on,
 )
@@ -84,7 +76,6 @@ class Forecast:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Return what a person should know besides the figures."""
         return (
             *notes_of(self.measured, self.strategy),
             *notes_of_run(self.measured, self.chosen),
@@ -100,34 +91,29 @@ def forecast(
     `smaller` are the results of probes on fewer machines, the first on one. Without them,
     fewer machines share the work that was measured on all.
     """
-    rounds = rounds_of(measured)
+    everything = ProbedMachines(measured)
     if smaller:
-        first, *others = smaller
-        alone = _one_machine(first, price)
-        fewer = [scenarios_on(one, rounds_of(one), price, alone) for one in others]
+        first, *others = map(ProbedMachines, smaller)
+        alone = scenario_of(first, first.exact_exchange(), price)
+        fewer = [scenarios_on(one, price, alone) for one in others]
     else:
-        by_speed = each_alone(measured, rounds, price)
+        by_speed = each_alone(measured, price)
         alone = next(iter(by_speed.values()))
         fewer = [
-            scenarios_on(measured, rounds, price, alone, sorted(list(by_speed)[:count]))
+            scenarios_on(ProbedMachines(measured, numbers), price, alone)
             for count in range(2, measured.machines)
+            for numbers in [tuple(sorted(list(by_speed)[:count]))]
         ]
-    groups = [*fewer, scenarios_on(measured, rounds, price, alone)]
+    groups = [*fewer, scenarios_on(everything, price, alone)]
     if measured.machines > 1:
         groups.insert(0, Scenarios(1, (alone,), alone, alone))
     return Forecast(
         measured=measured,
-        work=middle_of(rounds).work,
-        link=middle_link(rounds),
+        work=everything.middle.work,
+        link=everything.link,
         alone=alone,
         by_machines=_compared(groups),
     )
-
-
-def _one_machine(measured: ProbeResults, price: float) -> Scenario:
-    rounds = rounds_of(measured)
-    exchange = exact_exchange(measured.job.parameters, cluster_of(measured, rounds[0].link))
-    return scenario_of(measured, rounds, exchange, price)
 
 
 def _compared(groups: Sequence[Scenarios]) -> tuple[Scenarios, ...]:
@@ -160,9 +146,9 @@ def _about_buckets(measured: ProbeResults, chosen: Scenario) -> list[str]:
     """Return that other buckets would do better, unless somebody wants these."""
     if measured.job.bucket_mb or measured.job.strategy == AUTO or chosen.machines == 1:
         return []
-    rounds = rounds_of(measured)
-    better = best_bucket(measured, rounds, chosen.exchange)
-    steps = [step_in(measured, one, chosen.exchange, better) for one in rounds]
+    machines = ProbedMachines(measured)
+    better = machines.best_bucket(chosen.exchange)
+    steps = machines.steps(chosen.exchange, better)
     gain = 1 - median(step.seconds for step in steps) / chosen.seconds.middle
     if gain < WORTH_A_NOTE:
         return []

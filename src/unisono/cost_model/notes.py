@@ -76,9 +76,8 @@ def notes_of_run(measured: ProbeResults, way: Scenario) -> list[str]:
         how = "exchanged exactly" if way.exchange.low_rank else "made together"
         share = course.together * course.together_seconds / course.seconds
         notes.append(
-            f"{count} are {how} and take {duration(course.together_seconds)} each, "
-            f"{share:.0%} of the run (`sync.warmup_steps`); hours, waiting and speed include "
-            "them"
+            f"{count} are {how} and take {duration(course.together_seconds)} each, {share:.0%} "
+            "of the run (`sync.warmup_steps`); hours, waiting and speed include them"
         )
     meeting = course.meetings * course.meeting_seconds
     if course.updates and meeting > MUCH_MEETING * course.seconds:

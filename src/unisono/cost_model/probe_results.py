@@ -1,6 +1,5 @@
 """The results of probes on the machines that will train. Structs, because JSON carries them."""
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
@@ -155,14 +154,8 @@ class ProbeResults(msgspec.Struct, frozen=True, dict=True):
         hosts = [process.host for process in self.processes]
         return machines_of(hosts, [process.local_rank for process in self.processes])
 
-    def members_on(self, on: Sequence[int] = ()) -> list[list[int]]:
-        """Return the ranks of the machines with these numbers, or of all."""
-        members = self.members
-        return [members[number] for number in on] or members
-
     @property
     def machines(self) -> int:
-        """Return how many machines there are."""
         return len(self.members)
 
     @property

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from statistics import median
 
-from unisono.cost_model.cluster import INSIDE, Cluster, step_on
+from unisono.cost_model.cluster import INSIDE, Cluster, exact_exchange, step_on
 from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, Link, ring_bytes
-from unisono.cost_model.probe_results import ProbeResults, Process, Update, computing_of
+from unisono.cost_model.probe_results import ProbeResults, Update, computing_of
 from unisono.cost_model.step import USUAL_BUCKET_MB, ComputeTimes, StepCost
 
 BUCKETS_MB = (USUAL_BUCKET_MB, 16.0, 8.0, 4.0, 2.0, 1.0)
@@ -30,14 +31,13 @@ class Round:
 
 def rounds_of(measured: ProbeResults) -> list[Round]:
     """Return the rounds of the probes, of all processes together."""
-    processes = measured.processes
-    count = min(len(process.updates) for process in processes)
-    return [_round(measured, processes, number) for number in range(count)]
+    count = min(len(process.updates) for process in measured.processes)
+    return [_round(measured, number) for number in range(count)]
 
 
-def _round(measured: ProbeResults, processes: Sequence[Process], number: int) -> Round:
+def _round(measured: ProbeResults, number: int) -> Round:
+    processes, tail = measured.processes, measured.job.tail
     updates = [process.updates[number] for process in processes]
-    tail = measured.job.tail
     machines = [_slowest([updates[rank] for rank in ranks], tail) for ranks in measured.members]
     sums = [p.sums[number] for p in processes]
     ranks = len(processes)
@@ -57,92 +57,107 @@ def _slowest(updates: Sequence[Update], tail: float) -> ComputeTimes:
     return ComputeTimes(one.forward, one.backward, one.optimizer, one.other, tail=tail)
 
 
-def middle_of(rounds: Sequence[Round]) -> Round:
-    """Return the median round, by its work."""
-    return sorted(rounds, key=lambda one: one.work.seconds)[len(rounds) // 2]
+@dataclass(frozen=True)
+class ProbedMachines:
+    """All machines of the probes, or those with the numbers `on`, in the rounds of the probes.
 
-
-def best_bucket(
-    measured: ProbeResults,
-    rounds: Sequence[Round],
-    exchange: Exchange,
-    on: Sequence[int] = (),
-) -> float:
-    """Return the largest bucket with which a step is about as short as with any other.
-
-    A step waits for the last bucket, so it should be small; but each bucket costs its latency.
+    If only some machines do the work of all, each of their processes computes a larger share.
     """
-    one = middle_of(rounds)
-    times = {mb: step_in(measured, one, exchange, mb, on).seconds for mb in BUCKETS_MB}
-    shortest = min(times.values())
-    return max(mb for mb, seconds in times.items() if seconds <= (1 + AS_GOOD) * shortest)
 
+    measured: ProbeResults
+    on: tuple[int, ...] = ()
 
-def cluster_of(measured: ProbeResults, link: Link, on: Sequence[int] = ()) -> Cluster:
-    """Return all machines of the probes, or those with these numbers."""
-    # On one machine, the probes measured the link inside it.
-    inside = link if measured.machines == 1 else INSIDE
-    taken = measured.members_on(on)
-    count = [len(ranks) for ranks in taken]
-    return Cluster(len(taken), max(count), link, inside, sum(count))
+    @cached_property
+    def rounds(self) -> list[Round]:
+        return rounds_of(self.measured)
 
+    @property
+    def middle(self) -> Round:
+        """Return the median round, by its work."""
+        return sorted(self.rounds, key=lambda one: one.work.seconds)[len(self.rounds) // 2]
 
-def step_in(
-    measured: ProbeResults,
-    one: Round,
-    exchange: Exchange,
-    bucket_mb: float,
-    on: Sequence[int] = (),
-) -> StepCost:
-    """Return an update of the job as it was in one round, on all machines or on some."""
-    work, cluster = work_on(measured, one, on), cluster_of(measured, one.link, on)
-    step = partial(
-        step_on,
-        cluster,
-        exchange=exchange,
-        parameters=measured.job.parameters,
-        bucket_mb=bucket_mb,
-        gradients=measured.job.gradients,
-    )
-    if not exchange.card_bytes or not one.toll:
-        return step(work)
-    packed = _taxed(work, _packing(measured, exchange, cluster))
-    free = step(packed)
-    # Only an exchange that overlaps with computing slows it down: while a process waits for an
-    # exchange, nothing else needs the CPU.
-    beside = free.hidden / (free.hidden + free.exposed) if free.hidden > 0 else 0.0
-    toll = beside * one.toll * exchange.card_bytes / exchange.every
-    toll += min(one.toll, FREE_TOLL) * exchange.inside_bytes
-    return step(_taxed(packed, toll))
+    @property
+    def link(self) -> Link:
+        """Return the median link."""
+        rates = [one.link.bytes_per_second for one in self.rounds]
+        return Link(median(rates), self.rounds[0].link.latency)
 
+    @cached_property
+    def members(self) -> list[list[int]]:
+        """Return the ranks of each machine."""
+        members = self.measured.members
+        return [members[number] for number in self.on] or members
 
-def work_on(measured: ProbeResults, one: Round, on: Sequence[int] = ()) -> ComputeTimes:
-    """Return the work of the slowest process, if only some machines do the work of all."""
-    if not on:
-        return one.work
-    work = max((one.machines[number] for number in on), key=lambda work: work.seconds)
-    more = shares_on(measured, on)
-    return replace(
-        work,
-        forward=work.forward * more,
-        backward=work.backward * more,
-        tail=work.tail / more,
-    )
+    @property
+    def larger_share(self) -> float:
+        """Return how many times its share of an update a process computes here."""
+        return len(self.measured.processes) / sum(map(len, self.members))
 
+    def cluster(self, link: Link) -> Cluster:
+        """Return these machines for the cost model, if they are joined by `link`."""
+        # On one machine, the probes measured the link inside it.
+        inside = link if self.measured.machines == 1 else INSIDE
+        count = [len(ranks) for ranks in self.members]
+        return Cluster(len(count), max(count), link, inside, sum(count))
 
-def shares_on(measured: ProbeResults, on: Sequence[int] = ()) -> float:
-    """Return how many times its share a process computes if these machines do all the work."""
-    return len(measured.processes) / sum(map(len, measured.members_on(on)))
+    def exact_exchange(self) -> Exchange:
+        """Return what plain data-parallel training exchanges here."""
+        return exact_exchange(self.measured.job.parameters, self.cluster(self.rounds[0].link))
 
+    def work(self, one: Round) -> ComputeTimes:
+        """Return the work of the slowest process in a round."""
+        if not self.on:
+            return one.work
+        work = max((one.machines[number] for number in self.on), key=lambda work: work.seconds)
+        forward, backward = work.forward * self.larger_share, work.backward * self.larger_share
+        tail = work.tail / self.larger_share
+        return replace(work, forward=forward, backward=backward, tail=tail)
 
-def _packing(measured: ProbeResults, exchange: Exchange, cluster: Cluster) -> float:
-    """Return the CPU seconds that an update takes to make its exchange smaller."""
-    packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
-    each = packing.pack + cluster.senders * packing.unpack if packing else 0.0
-    each += measured.outer_seconds if exchange.local else 0.0
-    whole = each * measured.job.parameters
-    whole += measured.narrowing_seconds if exchange.low_rank else 0.0
-    return whole / exchange.every
+    def best_bucket(self, exchange: Exchange) -> float:
+        """Return the largest bucket with which a step is about as short as with any other.
+
+        A step waits for the last bucket, so it should be small; but each bucket costs its
+        latency.
+        """
+        times = {mb: self.step(self.middle, exchange, mb).seconds for mb in BUCKETS_MB}
+        shortest = min(times.values())
+        return max(mb for mb, seconds in times.items() if seconds <= (1 + AS_GOOD) * shortest)
+
+    def steps(self, exchange: Exchange, bucket_mb: float) -> list[StepCost]:
+        """Return an update of the job as it was in each round."""
+        return [self.step(one, exchange, bucket_mb) for one in self.rounds]
+
+    def step(self, one: Round, exchange: Exchange, bucket_mb: float) -> StepCost:
+        """Return an update of the job as it was in one round."""
+        work, cluster, job = self.work(one), self.cluster(one.link), self.measured.job
+        cost = partial(
+            step_on,
+            cluster,
+            exchange=exchange,
+            parameters=job.parameters,
+            bucket_mb=bucket_mb,
+            gradients=job.gradients,
+        )
+        if not exchange.card_bytes or not one.toll:
+            return cost(work)
+        packed = _taxed(work, self._packing(exchange, cluster))
+        free = cost(packed)
+        # Only an exchange that overlaps with computing slows it down: while a process waits
+        # for an exchange, nothing else needs the CPU.
+        beside = free.hidden / (free.hidden + free.exposed) if free.hidden > 0 else 0.0
+        toll = beside * one.toll * exchange.card_bytes / exchange.every
+        toll += min(one.toll, FREE_TOLL) * exchange.inside_bytes
+        return cost(_taxed(packed, toll))
+
+    def _packing(self, exchange: Exchange, cluster: Cluster) -> float:
+        """Return the CPU seconds that an update takes to make its exchange smaller."""
+        measured = self.measured
+        packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
+        each = packing.pack + cluster.senders * packing.unpack if packing else 0.0
+        each += measured.outer_seconds if exchange.local else 0.0
+        whole = each * measured.job.parameters
+        whole += measured.narrowing_seconds if exchange.low_rank else 0.0
+        return whole / exchange.every
 
 
 def _taxed(work: ComputeTimes, seconds: float) -> ComputeTimes:

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, Link, agreement_bytes
-from unisono.cost_model.probe_results import ProbeResults, TrainingJob
-from unisono.cost_model.probe_rounds import shares_on
+from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, agreement_bytes
+from unisono.cost_model.probe_results import TrainingJob
+from unisono.cost_model.probe_rounds import ProbedMachines
 from unisono.cost_model.step import StepCost
 
 
@@ -29,27 +29,24 @@ class RunCost:
 
 
 def run_cost_of(
-    measured: ProbeResults,
+    machines: ProbedMachines,
     exchange: Exchange,
     step: StepCost,
-    link: Link,
     opening: StepCost | None = None,
-    on: Sequence[int] = (),
 ) -> RunCost:
-    """Return a run with `exchange` on all machines, or on those with these numbers.
-
-    `opening` is a warm-up or closing update, if there are any.
-    """
+    """Return a run with `exchange`; `opening` is a warm-up or closing update, if any."""
+    measured, link = machines.measured, machines.middle.link
     job = measured.job
-    together = min(job.updates, _made_together(job, exchange)) if opening else 0
+    made_together = job.warmup_steps + (job.closing_steps if exchange.local else 0)
+    together = min(job.updates, made_together) if opening else 0
     first = opening or step
     meetings = _meetings(job) if exchange.local else 0
-    machines = len(on) or measured.machines
-    each = link.seconds(agreement_bytes(job.parameters, machines, averages=job.averages))
+    count = len(machines.members)
+    each = link.seconds(agreement_bytes(job.parameters, count, averages=job.averages))
     exposed = (job.updates - together) * step.exposed + together * first.exposed
-    waiting = exposed + meetings * each + _saving(measured, exchange, link, on)
+    waiting = exposed + meetings * each + _saving(machines, exchange)
     computing = (job.updates - together) * step.computing + together * first.computing
-    beside = job.evaluations * measured.evaluation_seconds * shares_on(measured, on)
+    beside = job.evaluations * measured.evaluation_seconds * machines.larger_share
     beside += job.checkpoints * measured.checkpoint_seconds
     return RunCost(
         updates=job.updates,
@@ -60,10 +57,6 @@ def run_cost_of(
         meetings=meetings,
         meeting_seconds=each,
     )
-
-
-def _made_together(job: TrainingJob, exchange: Exchange) -> int:
-    return job.warmup_steps + (job.closing_steps if exchange.local else 0)
 
 
 def _meetings(job: TrainingJob) -> int:
@@ -83,13 +76,13 @@ def _multiples(every: int, after: int, up_to: int) -> int:
     return up_to // every - after // every if every else 0
 
 
-def _saving(measured: ProbeResults, exchange: Exchange, link: Link, on: Sequence[int]) -> float:
+def _saving(machines: ProbedMachines, exchange: Exchange) -> float:
     """Return how long checkpoints wait for the residuals of other machines.
 
     Each process sends its own, four bytes a weight, to the leading one. Machines that make
     local updates have none.
     """
-    job, members = measured.job, measured.members_on(on)
+    job, members = machines.measured.job, machines.members
     if exchange.exact or len(members) == 1:
         return 0.0
     count = job.checkpoints
@@ -99,7 +92,7 @@ def _saving(measured: ProbeResults, exchange: Exchange, link: Link, on: Sequence
         apart += last == job.updates and job.updates % max(1, job.checkpoint_every) > 0
         count -= apart
     theirs = sum(map(len, members[1:]))
-    return count * link.seconds(theirs * BYTES_PER_FLOAT32 * job.parameters)
+    return count * machines.middle.link.seconds(theirs * BYTES_PER_FLOAT32 * job.parameters)
 
 
 SECONDS_PER_HOUR = 3600

@@ -121,7 +121,6 @@ class Inside:
     hops: int = 1
 
     def seconds(self, count: float) -> float:
-        """Return how long `count` bytes take."""
         return self.link.seconds(count, self.hops)
 
 

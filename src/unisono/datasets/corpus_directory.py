@@ -18,6 +18,7 @@ from unisono.atomic import TEMPORARY, sync, write_bytes
 from unisono.datasets.entry import Entry, File, Set, recipe_of
 from unisono.errors import DataError
 from unisono.lock import lock
+from unisono.small_files import PARSER_ERRORS, read_bytes, reason
 
 LOCK = "lock.json"
 UNFINISHED = "unfinished.json"
@@ -68,12 +69,12 @@ def read_lock(directory: Path) -> Lock:
     for name in (LOCK, UNFINISHED):
         path = directory / name
         try:
-            lock = msgspec.json.decode(path.read_bytes(), type=Lock)
+            lock = msgspec.json.decode(read_bytes(path), type=Lock)
         except FileNotFoundError:
             continue
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        except (OSError, *PARSER_ERRORS) as error:
             raise DataError(
-                f"{name} is damaged: {error}",
+                f"{name} is damaged: {reason(error)}",
                 where=str(path),
                 fix="delete all of the directory but downloads/, and get the corpus again",
             ) from error

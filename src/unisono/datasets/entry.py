@@ -5,7 +5,6 @@ are checked here, before anything else happens.
 """
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -16,6 +15,7 @@ import msgspec
 
 from unisono.datasets.fetch import Remote
 from unisono.errors import ConfigError, suggest
+from unisono.small_files import PARSER_ERRORS, read_bytes, reason, toml_table
 
 Role = Literal["train", "valid", "test"]
 Format = Literal["lines", "sgml", "xml", "iwslt-tags", "tsv"]
@@ -100,7 +100,6 @@ class Entry(EntryTable, frozen=True):
     notes: tuple[str, ...] = ()
 
     def file_named(self, name: str) -> File:
-        """Return the download called `name`."""
         return next(file for file in self.file if file.name == name)
 
     def aliases(self, name: str) -> tuple[str, ...]:
@@ -136,16 +135,16 @@ def recipe_of(item: Set, side: Side) -> str:
 def read_entry(path: Path) -> Entry:
     """Read and check the entry in a TOML file."""
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        table = toml_table(read_bytes(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"the entry cannot be read: {error}",
+            f"the entry cannot be read: {reason(error)}",
             where=str(path),
             fix="`unisono corpora list` shows the known names",
         ) from error
-    except tomllib.TOMLDecodeError as error:
+    except PARSER_ERRORS as error:
         raise ConfigError(
-            f"not valid TOML: {error}",
+            f"not valid TOML: {reason(error)}",
             where=str(path),
             fix="docs/how-to/corpora.md has an example",
         ) from error

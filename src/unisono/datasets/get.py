@@ -12,21 +12,8 @@ from pathlib import Path
 import msgspec
 
 from unisono import atomic
+from unisono.datasets import corpus_directory
 from unisono.datasets.assemble import AssemblyStep, Made, Unpacked, assemble, keys_of
-from unisono.datasets.corpus_directory import (
-    DATA_TOML,
-    DOWNLOADS,
-    Download,
-    Lock,
-    Text,
-    changes,
-    claimed,
-    confirmed,
-    data_section,
-    disk_trouble_explained,
-    read_lock,
-    write_lock,
-)
 from unisono.datasets.entry import Entry, File, Set
 from unisono.datasets.fetch import (
     Fetched,
@@ -52,11 +39,11 @@ class Got:
 
     directory: Path
     sets: tuple[Set, ...]
-    lock: Lock
+    lock: corpus_directory.Lock
     made: tuple[str, ...]
     own_data_toml: bool
 
-    def text(self, item: Set, language: str) -> Text:
+    def text(self, item: Set, language: str) -> corpus_directory.Text:
         """Return what the lock says of one side."""
         return self.lock.texts[f"{item.name}.{language}"]
 
@@ -74,15 +61,15 @@ def get_corpus(
     if given is not None:
         check_given(given)
     texts = [f"{item.name}.{lang}" for item in entry.set for lang in entry.languages]
-    with claimed(directory, texts):
+    with corpus_directory.claimed(directory, texts):
         getting = _Getting(entry, directory)
-        with disk_trouble_explained(directory):
+        with corpus_directory.disk_trouble_explained(directory):
             todo = getting.missing(chosen)
         if todo:
             yield from getting.download(todo, given, offline)
-            with disk_trouble_explained(directory):
+            with corpus_directory.disk_trouble_explained(directory):
                 yield from getting.make(todo)
-        with disk_trouble_explained(directory):
+        with corpus_directory.disk_trouble_explained(directory):
             return getting.finish(tuple(item.name for item in todo))
 
 
@@ -101,23 +88,22 @@ class _Getting:
 
     def __init__(self, entry: Entry, directory: Path) -> None:
         self.entry, self.directory = entry, directory
-        self.downloads = directory / DOWNLOADS
+        self.downloads = directory / corpus_directory.DOWNLOADS
         self.work = directory / _WORK
-        self.lock = read_lock(directory)
+        self.lock = corpus_directory.read_lock(directory)
         if self.lock.corpus not in ("", entry.name):
             raise DataError(
                 f"{directory} holds the corpus {self.lock.corpus}, not {entry.name}",
                 where=str(directory),
                 fix="name another directory with --to",
             )
-        if found := changes(entry, self.lock):
+        if found := corpus_directory.changes(entry, self.lock):
             raise DataError(
-                "the entry has changed since this directory was made:\n    "
-                + "\n    ".join(found),
+                "the entry has changed since this directory was made:\n" + "\n".join(found),
                 where=str(directory),
                 fix="get it into a new directory with --to, or delete this one",
             )
-        self.lock = confirmed(entry, self.lock)
+        self.lock = corpus_directory.confirmed(entry, self.lock)
         self.fetched: dict[str, Fetched] = {}
 
     def missing(self, chosen: Iterable[Set]) -> list[Set]:
@@ -132,7 +118,7 @@ class _Getting:
                 todo.append(item)
         if changed:
             raise DataError(
-                "files have changed since they were made:\n    " + "\n    ".join(changed),
+                "files have changed since they were made:\n" + "\n".join(changed),
                 where=str(self.directory),
                 fix="move them away and try again, or name another directory with --to",
             )
@@ -215,7 +201,7 @@ class _Getting:
         before, fetched = self.lock.downloads.get(name), self.fetched[name]
         trust = "checked" if self.entry.file_named(name).checked else "first use"
         url = fetched.url or (before.url if before else "")
-        entry = Download(name, url, 0, "", "", trust)  # type: ignore[arg-type]
+        entry = corpus_directory.Download(name, url, 0, "", "", trust)  # type: ignore[arg-type]
         if proven:
             entry = msgspec.structs.replace(
                 entry, bytes=fetched.bytes, sha256=fetched.sha256, md5=fetched.md5
@@ -290,8 +276,8 @@ class _Getting:
             for item in self.entry.set
             if all(f"{item.name}.{lang}" in self.lock.texts for lang in self.entry.languages)
         ]
-        section = data_section(self.entry, there, self.directory)
-        path = self.directory / DATA_TOML
+        section = corpus_directory.data_section(self.entry, there, self.directory)
+        path = self.directory / corpus_directory.DATA_TOML
         before = path.read_bytes() if path.exists() else None
         own = before is not None and before != section.encode()
         own = own and atomic.sha256_of(path) != self.lock.data_toml
@@ -304,7 +290,7 @@ class _Getting:
 
     def _record(self, *, finished: bool) -> None:
         self.lock = msgspec.structs.replace(self.lock, corpus=self.entry.name)
-        write_lock(self.directory, self.lock, finished=finished)
+        corpus_directory.write_lock(self.directory, self.lock, finished=finished)
 
 
 def _needs(item: Set) -> set[tuple[str, str]]:

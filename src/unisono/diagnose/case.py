@@ -106,7 +106,10 @@ class Case:
         """Return a number of the configuration, or `default` where it is missing."""
         section = self.run.config.get(table)
         value = section.get(name, default) if isinstance(section, dict) else default
-        return float(value) if isinstance(value, int | float) else default
+        # Beyond this it is damage: no count and no rate is as large, nor is infinity.
+        return (
+            float(value) if isinstance(value, int | float) and abs(value) < 2**53 else default
+        )
 
     @property
     def state(self) -> str:

@@ -7,6 +7,7 @@ from unisono.diagnose.answers.duration import elapsed
 from unisono.diagnose.case import Case, open_case
 from unisono.diagnose.evidence.curve import loss_curve, lowest
 from unisono.diagnose.evidence.scores import best_scored, bleu_note, bleu_words
+from unisono.diagnose.evidence.spending import spending_of
 from unisono.diagnose.evidence.straggler import late_of
 from unisono.diagnose.imported import IMPORTED_ANSWERS, findings, imported_headline
 from unisono.diagnose.report import Report
@@ -99,6 +100,7 @@ def judge(case: Case) -> Report:
         answers=tuple(answer(case) for answer in ANSWERS.values()),
         findings=tuple(finding for rule in RULES.values() for finding in rule(case)),
         note=bleu_note(case.run) or msgspec.UNSET,
+        cost=spending_of(case) or msgspec.UNSET,
     )
 
 

@@ -3,6 +3,7 @@
 The structs are the JSON of `report.json`, format 1, as they stand.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -72,11 +73,39 @@ class Finding(Struct, frozen=True, kw_only=True):
     about: str | msgspec.UnsetType = msgspec.UNSET
 
 
+class Energy(Struct, frozen=True, kw_only=True):
+    """What the GPUs of a run used, by the power that was sampled; 0 where no price is known."""
+
+    kwh: float
+    money: float = 0.0
+    co2_grams: float = 0.0
+
+
+class Alternative(Struct, frozen=True, kw_only=True):
+    """What the fastest machine alone would have cost for the same updates, by arithmetic."""
+
+    host: str
+    hours: float
+    money: float
+
+
+class Spending(Struct, frozen=True, kw_only=True):
+    """What the run cost: `purposes` split `money`; `per_hour` is that of the last start."""
+
+    currency: str
+    money: float
+    per_hour: float
+    machine_hours: float
+    purposes: dict[str, float]
+    energy: Energy | None = None
+    one_machine: Alternative | None = None
+
+
 class Report(Struct, frozen=True, kw_only=True):
     """Everything a diagnosis found out about a run.
 
     `note` is the small print to the headline: signature and interval of BLEU; it is there
-    alone where something was scored.
+    alone where something was scored. `cost` is there alone where the settings name a price.
     """
 
     format: int = FORMAT
@@ -86,9 +115,9 @@ class Report(Struct, frozen=True, kw_only=True):
     answers: tuple[Answer, ...]
     findings: tuple[Finding, ...]
     note: str | msgspec.UnsetType = msgspec.UNSET
+    cost: Spending | msgspec.UnsetType = msgspec.UNSET
 
     def answer(self, name: str) -> Answer:
-        """Return the answer with the id `name`."""
         return next(answer for answer in self.answers if answer.id == name)
 
 
@@ -125,4 +154,27 @@ def reply(
         values=values or {},
         evidence=tuple(evidence or ()),
         advice=advice,
+    )
+
+
+def finding(
+    name: str,
+    summary: str,
+    *evidence: str,
+    advice: str = "",
+    severity: str = "warning",
+    steps: Iterable[int] | None = None,
+    about: str | None = None,
+) -> tuple[Finding, ...]:
+    """Return one finding with the id `name`, as a rule returns it."""
+    return (
+        Finding(
+            id=name,
+            severity=severity,
+            summary=summary,
+            evidence=evidence,
+            advice=advice,
+            steps=msgspec.UNSET if steps is None else tuple(steps),
+            about=msgspec.UNSET if about is None else about,
+        ),
     )

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
 from unisono.heartbeat.messages import SidecarConfig, from_line
 from unisono.heartbeat.sidecar import Sidecar
@@ -19,6 +20,8 @@ def main() -> None:
         sys.exit("a worker starts this program and writes its configuration to standard input")
     if os.getppid() == config.worker.pid:  # otherwise it has ended, and its pid means nothing
         Sidecar(config, FROM_WORKER, TO_WORKER).run()
+        if config.rank == 0 and not config.port:
+            Path(config.address).unlink(missing_ok=True)
     os._exit(0)  # threads that still wait for a reply do not matter
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from unisono.exit_codes import RESTARTABLE
 from unisono.heartbeat.messages import GroupMember, Loss, SidecarConfig
-from unisono.jsonl import LineWriter
 from unisono.records.events import Lost, to_line
 from unisono.records.layout import RunDirectory
 from unisono.records.status import Status, write_status
+from unisono.small_files import LineWriter
 
 
 def loss_text(member: GroupMember, loss: Loss) -> str:
@@ -38,12 +38,17 @@ class Announcer:
             with suppress(OSError):
                 self._record(member, loss, step)
 
+    def warn(self, text: str) -> None:
+        """Print a warning."""
+        self._print(f"warning: {text}")
+
     def warn_without_heartbeat(self, members: Sequence[GroupMember]) -> None:
         """Warn about ranks that never sent a heartbeat, and what that means."""
         names = ", ".join(str(member) for member in members)
-        endpoint = f"{self._config.address}:{self._config.port}"
-        self._print(
-            f"warning: no heartbeat between {names} and rank 0 at {endpoint} has got through, "
+        where = self._config.endpoint
+        endpoint = where if isinstance(where, str) else f"{where[0]}:{where[1]}"
+        self.warn(
+            f"no heartbeat between {names} and rank 0 at {endpoint} has got through, "
             "so a loss there cannot be noticed; is there a firewall? The time limits still hold"
         )
 

@@ -5,13 +5,11 @@ has to be re-established after a link was down, and a packet lost on a full link
 heartbeat, not all that follow.
 """
 
-import socket
 import threading
 import time
 
 from unisono.heartbeat.loss_detector import SILENT_SHARE, AwakeClock
 from unisono.heartbeat.messages import (
-    LONGEST_LINE,
     Heartbeat,
     Loss,
     Reply,
@@ -19,25 +17,29 @@ from unisono.heartbeat.messages import (
     from_line,
     to_line,
 )
+from unisono.secure.channel import ChannelClosedError, StrangerError, dial
 
 
-def send_heartbeat(
-    address: str, port: int, heartbeat: Heartbeat, seconds: float
-) -> Reply | None:
+def send_heartbeat(config: SidecarConfig, heartbeat: Heartbeat) -> Reply | None:
     """Send a heartbeat to rank 0's sidecar; return its reply, or None if there was none.
 
-    A refused connection is an error: nothing listens there any more.
+    A refused connection is an error: nothing listens there any more. So is one that was closed
+    before the reply: strangers crowd the server, but it is there.
     """
+    deadline = time.monotonic() + config.limit
     try:
-        with socket.create_connection((address, port), timeout=seconds) as connection:
-            connection.sendall(to_line(heartbeat))
-            with connection.makefile("rb") as stream:
-                reply = from_line(stream.readline(LONGEST_LINE), Reply)
-    except ConnectionRefusedError:
+        channel = dial(config.endpoint, config.secret, config.limit)
+        try:
+            channel.send(to_line(heartbeat), deadline - time.monotonic())
+            return from_line(channel.receive(deadline - time.monotonic()), Reply)
+        finally:
+            channel.close()
+    except (ConnectionRefusedError, ChannelClosedError):
         raise
-    except OSError:
+    except (ConnectionResetError, BrokenPipeError) as error:
+        raise ChannelClosedError(str(error)) from error
+    except (OSError, StrangerError):
         return None
-    return reply if reply is not None and reply.token == heartbeat.token else None
 
 
 class HeartbeatClient:
@@ -47,7 +49,7 @@ class HeartbeatClient:
         self._config, self._lock = config, threading.Lock()
         self._clock = AwakeClock(time.monotonic())
         self._began = self._now()
-        self._replied = 0.0
+        self._replied = self._began if config.replaces else 0.0
         self._lost: tuple[Loss, ...] = ()
         self._acknowledged: Heartbeat | None = None
         self._refused = False
@@ -82,15 +84,19 @@ class HeartbeatClient:
         return self._clock.read(time.monotonic())
 
     def _exchange(self, heartbeat: Heartbeat) -> None:
-        config, reply, refused = self._config, None, False
+        reply, refused, is_there = None, False, False
         try:
-            reply = send_heartbeat(config.address, config.port, heartbeat, config.limit)
+            reply = send_heartbeat(self._config, heartbeat)
+        except ChannelClosedError:
+            is_there = True
         except ConnectionRefusedError:
             refused = True
         finally:
             self._slots.release()
         with self._lock:
             self._refused = refused
+            if is_there and self._replied:
+                self._replied = self._now()
             if reply is None:
                 return
             self._replied = self._now()

@@ -26,9 +26,9 @@ class AwakeClock:
     def __init__(self, now: float) -> None:
         self._last, self._slept = now, 0.0
 
-    def read(self, now: float) -> float:
+    def read(self, now: float, *, stands_still: bool = False) -> float:
         """Return the time without stops; callers read it continually to notice them."""
-        if now - self._last > ASLEEP_SECONDS:
+        if stands_still or now - self._last > ASLEEP_SECONDS:
             self._slept += now - self._last
         self._last = now
         return now - self._slept
@@ -49,8 +49,23 @@ class _Entry:
 class LossDetector:
     """What rank 0's sidecar knows of every rank, by the time of its `AwakeClock`."""
 
-    def __init__(self, members: Sequence[GroupMember], limit: float, now: float) -> None:
-        self._entries = {member.rank: _Entry(member) for member in members}
+    def __init__(
+        self,
+        members: Sequence[GroupMember],
+        limit: float,
+        now: float,
+        *,
+        heard_before: bool = False,
+    ) -> None:
+        """Begin at `now`; if all ranks were `heard_before`, silence counts from then on."""
+        self._entries = {
+            member.rank: _Entry(
+                member,
+                now,
+                Heartbeat(rank=member.rank, condition="alive") if heard_before else None,
+            )
+            for member in members
+        }
         self._limit, self._began = limit, now
         self._lost: tuple[Loss, ...] = ()
 

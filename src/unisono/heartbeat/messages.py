@@ -1,8 +1,14 @@
-"""What workers and sidecars send each other: one JSON object a line, validated as data."""
+"""What workers and sidecars send each other: JSON objects, validated as data.
+
+Between machines each is a frame of an authenticated channel, between a worker and its sidecar a
+line.
+"""
 
 from typing import Literal, TypeVar
 
 import msgspec
+
+from unisono.secure.channel import Endpoint
 
 LONGEST_LINE = 65536
 
@@ -25,8 +31,10 @@ class GroupMember(msgspec.Struct, frozen=True):
 class SidecarConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker tells its sidecar at the start.
 
-    `listen` is the open socket on which rank 0's sidecar receives heartbeats. Within `limit`
-    seconds, every sidecar names a lost rank. `then` says what happens to the run after that.
+    `listen` is the open socket on which rank 0's sidecar receives heartbeats, at `address` and
+    `port`, or at the path `address`; `token` is their secret in hexadecimal digits. Within
+    `limit` seconds, every sidecar names a lost rank. `then` says what happens to the run after
+    that. One that `replaces` a sidecar knows that all ranks have been heard before.
     """
 
     rank: int
@@ -39,6 +47,17 @@ class SidecarConfig(msgspec.Struct, frozen=True, kw_only=True):
     listen: int = -1
     run: str = ""
     then: str = ""
+    replaces: bool = False
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Return where the sidecar of rank 0 listens."""
+        return (self.address, self.port) if self.port else self.address
+
+    @property
+    def secret(self) -> bytes:
+        """Return the secret of the heartbeats."""
+        return bytes.fromhex(self.token)
 
     @property
     def worker(self) -> GroupMember:
@@ -61,7 +80,6 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """What a sidecar sends to that of rank 0 every second: all it knows of its worker."""
 
-    token: str
     rank: int
     condition: Condition
     detail: str = ""
@@ -79,7 +97,6 @@ class Loss(msgspec.Struct, frozen=True):
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What rank 0's sidecar replies: who is lost."""
 
-    token: str
     lost: tuple[Loss, ...] = ()
 
 

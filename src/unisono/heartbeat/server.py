@@ -1,13 +1,12 @@
 """The heartbeat server of rank 0's sidecar: it hears all ranks and tells each who is lost."""
 
-import hmac
 import socket
 import threading
 import time
+from collections.abc import Callable
 
 from unisono.heartbeat.loss_detector import AwakeClock, LossDetector
 from unisono.heartbeat.messages import (
-    LONGEST_LINE,
     GroupMember,
     Heartbeat,
     Loss,
@@ -16,22 +15,27 @@ from unisono.heartbeat.messages import (
     from_line,
     to_line,
 )
+from unisono.secure.channel import Channel
+from unisono.secure.server import SecureServer
 
 CONNECTION_SECONDS = 5.0
-CONNECTIONS_AT_ONCE = 256
+# While strangers crowd the server, and for this long after that, silence does not count.
+CROWDED_SECONDS = 3.0
 
 
 class HeartbeatServer:
     """Accepts heartbeats on the socket that rank 0's worker has opened."""
 
-    def __init__(self, config: SidecarConfig) -> None:
+    def __init__(self, config: SidecarConfig, tell: Callable[[str], None]) -> None:
+        """Call `tell` with who did not know the secret."""
         self._config, self._lock = config, threading.Lock()
         self._clock = AwakeClock(time.monotonic())
-        self._detector = LossDetector(config.members, config.limit, self._now())
-        self._slots = threading.BoundedSemaphore(CONNECTIONS_AT_ONCE)
-        self._socket = socket.socket(fileno=config.listen)
-        self._socket.settimeout(None)
-        threading.Thread(target=self._serve, daemon=True).start()
+        now = self._clock.read(time.monotonic())
+        self._detector = LossDetector(
+            config.members, config.limit, now, heard_before=config.replaces
+        )
+        listening = socket.socket(fileno=config.listen)
+        self._server = SecureServer(listening, config.secret, self._answer, tell)
 
     def beat(self, heartbeat: Heartbeat) -> None:
         """Record the heartbeat of rank 0 itself."""
@@ -54,36 +58,16 @@ class HeartbeatServer:
             return self._detector.is_settled(self._now())
 
     def _now(self) -> float:
-        return self._clock.read(time.monotonic())
+        now = time.monotonic()
+        is_crowded = now - self._server.crowded_at < CROWDED_SECONDS
+        return self._clock.read(now, stands_still=is_crowded)
 
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                time.sleep(0.1)
-                continue
-            if self._slots.acquire(blocking=False):
-                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-            else:
-                connection.close()
-
-    def _answer(self, connection: socket.socket) -> None:
-        try:
-            with connection, connection.makefile("rb") as stream:
-                connection.settimeout(CONNECTION_SECONDS)
-                heartbeat = from_line(stream.readline(LONGEST_LINE), Heartbeat)
-                if heartbeat is None or not self._is_ours(heartbeat.token):
-                    return
-                with self._lock:
-                    now = self._now()
-                    self._detector.receive(heartbeat, now)
-                    lost = self._detector.lost(now)
-                connection.sendall(to_line(Reply(token=self._config.token, lost=lost)))
-        except OSError:
-            return  # the client is gone: it will connect again, or be missed
-        finally:
-            self._slots.release()
-
-    def _is_ours(self, token: str) -> bool:
-        return hmac.compare_digest(token.encode(), self._config.token.encode())
+    def _answer(self, channel: Channel) -> None:
+        heartbeat = from_line(channel.receive(CONNECTION_SECONDS), Heartbeat)
+        if heartbeat is None:
+            return
+        with self._lock:
+            now = self._now()
+            self._detector.receive(heartbeat, now)
+            lost = self._detector.lost(now)
+        channel.send(to_line(Reply(lost=lost)), CONNECTION_SECONDS)

@@ -119,10 +119,12 @@ class Sidecar:
         self._worker_writes = True
         self._worker = WorkerProcess(config.worker.pid)
         self._agent = WorkerProcess(config.agent) if config.agent > 1 else None
-        self._heartbeats: HeartbeatServer | HeartbeatClient = (
-            HeartbeatServer(config) if config.rank == 0 else HeartbeatClient(config)
-        )
         self._announcer = Announcer(config)
+        self._heartbeats: HeartbeatServer | HeartbeatClient = (
+            HeartbeatServer(config, self._announcer.warn)
+            if config.rank == 0
+            else HeartbeatClient(config)
+        )
         self._condition: Condition = "alive"
         self._detail, self._buffer, self._note = "", b"", Note()
         self._stopped_since, self._next_beat = 0.0, 0.0
@@ -150,7 +152,6 @@ class Sidecar:
     @property
     def _heartbeat(self) -> Heartbeat:
         return Heartbeat(
-            token=self._config.token,
             rank=self._config.rank,
             condition=self._condition,
             detail=self._detail,

@@ -21,12 +21,15 @@ from unisono.heartbeat.messages import (
     from_line,
     to_line,
 )
+from unisono.heartbeat.sidecar import process_state
 from unisono.records.layout import RunDirectory
 
 SUPERVISED = "UNISONO_SUPERVISED"  # set for workers whose agent is restarted if it fails
 SIDECAR_COMMAND = (sys.executable, "-m", "unisono.heartbeat")
 # A sidecar that was killed is replaced, but not forever.
 MOST_SIDECARS = 5
+# How often a worker looks whether its sidecar is stopped, and the share of the limit for that.
+LOOK_SECONDS, SIDECAR_STOPPED_SHARE = 0.5, 0.2
 
 
 class SidecarHandle:
@@ -39,6 +42,7 @@ class SidecarHandle:
         self._last = Note()
         self._process = self._start()
         threading.Thread(target=self._read_verdicts, name="heartbeat", daemon=True).start()
+        threading.Thread(target=self._replace_stopped, name="sidecar", daemon=True).start()
 
     def note(self, step: int, section: str) -> None:
         """Tell the sidecar how far this process is."""
@@ -94,7 +98,18 @@ class SidecarHandle:
             if self._over.is_set() or not replacements_left:
                 return
             with self._lock:
+                self._config = msgspec.structs.replace(self._config, replaces=True)
                 self._process = self._start()
+
+    def _replace_stopped(self) -> None:
+        """Kill a sidecar that stays stopped: it sees nothing, and a new one takes its place."""
+        longest, looks = SIDECAR_STOPPED_SHARE * self._config.limit / LOOK_SECONDS, 0
+        while not self._over.wait(LOOK_SECONDS):
+            # Looks count, not seconds: together with this process, it may be stopped.
+            looks = looks + 1 if process_state(self._process.pid).is_stopped else 0
+            if looks > longest:
+                self._process.kill()
+                looks = 0
 
 
 def end_with_stacks(run: str, rank: int, message: str) -> None:

@@ -59,30 +59,31 @@ class UserFacts:
 UNKNOWN = math.nan
 
 
-@dataclass(frozen=True)
-class ImportedStep:
-    """One record of training; `time` is Unix time, or counts from the start without a clock."""
-
-    step: int
-    time: float
-    loss: float = UNKNOWN
-    seconds: float = UNKNOWN
-    learning_rate: float = UNKNOWN
-    gradient_norm: float = UNKNOWN
-    epoch: int = 0
-    target_tokens: int = 0
-
-
-@dataclass(frozen=True)
-class ImportedValidation:
-    """One validation; `bleu` scores translations, `forced_bleu` is OpenSeq2Seq's score."""
-
-    step: int
-    time: float
-    loss: float = UNKNOWN
-    bleu: float = -1.0
-    forced_bleu: float = -1.0
-    seconds: float = UNKNOWN
+def imported_step(
+    step: int,
+    time: float,
+    *,
+    loss: float,
+    seconds: float,
+    learning_rate: float = UNKNOWN,
+    gradient_norm: float = UNKNOWN,
+    epoch: int = 0,
+    target_tokens: int = 0,
+) -> StepTaken:
+    """Return a record of training; `time` is Unix time, or counts from the start."""
+    return StepTaken(
+        time=time,
+        step=step,
+        epoch=epoch,
+        loss=loss,
+        gradient_norm=gradient_norm,
+        learning_rate=learning_rate,
+        target_tokens=target_tokens,
+        source_tokens=0,
+        positions=0,
+        sentences=0,
+        seconds=seconds,
+    )
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,8 @@ class ImportedRun:
     """Everything that was found; `config` holds the settings that could be converted."""
 
     about: Imported
-    steps: tuple[ImportedStep, ...]
-    validations: tuple[ImportedValidation, ...] = ()
+    steps: tuple[StepTaken, ...]
+    validations: tuple[Validated, ...] = ()
     ranks: tuple[ImportedRank, ...] = ()
     began: float = 0.0
     config: dict[str, Any] = field(default_factory=dict)
@@ -157,9 +158,8 @@ def check_free(to: Path) -> None:
 def _events(run: ImportedRun) -> Iterator[AnyEvent]:
     if run.ranks:
         yield _start(run, run.ranks[0])
-    happened: list[ImportedStep | ImportedValidation] = [*run.steps, *run.validations]
-    for entry in sorted(happened, key=lambda entry: (entry.time, entry.step)):
-        yield _step(entry) if isinstance(entry, ImportedStep) else _validated(entry)
+    happened: list[StepTaken | Validated] = [*run.steps, *run.validations]
+    yield from sorted(happened, key=lambda event: (event.time, event.step))
     if run.about.ended and run.steps:
         last = run.steps[-1]
         seconds = last.time - run.began
@@ -182,33 +182,4 @@ def _start(run: ImportedRun, rank: ImportedRank) -> Started:
         updates_per_epoch=0,
         interface=rank.interface,
         address=rank.address,
-    )
-
-
-def _step(entry: ImportedStep) -> StepTaken:
-    return StepTaken(
-        time=entry.time,
-        step=entry.step,
-        epoch=entry.epoch,
-        loss=entry.loss,
-        gradient_norm=entry.gradient_norm,
-        learning_rate=entry.learning_rate,
-        target_tokens=entry.target_tokens,
-        source_tokens=0,
-        positions=0,
-        sentences=0,
-        seconds=entry.seconds,
-    )
-
-
-def _validated(entry: ImportedValidation) -> Validated:
-    return Validated(
-        time=entry.time,
-        step=entry.step,
-        loss=entry.loss,
-        bleu=entry.bleu,
-        forced_bleu=entry.forced_bleu,
-        sentences=0,
-        target_tokens=0,
-        seconds=entry.seconds,
     )

@@ -18,6 +18,7 @@ from unisono.lab.commands import Argv, check_requirements, search_path
 from unisono.lab.plan import LabPlan, address_of, name_of, shape_of
 from unisono.launch.fan_out import FanOut
 from unisono.launch.plan import Command
+from unisono.secure.secret import SECRET, new_secret
 
 
 class NamespaceHolder:
@@ -130,6 +131,7 @@ class Lab:
         self._machines: tuple[str, ...] = ()
         self._holders: dict[str, NamespaceHolder] = {}
         self._jobs: list[LabProcess] = []
+        self._secret = new_secret()
 
     def __enter__(self) -> "Lab":
         check_requirements(self.plan)
@@ -249,7 +251,8 @@ class Lab:
         self._holders[name_of(node)].release()
 
     def _variables(self, further: Mapping[str, str] | None) -> dict[str, str]:
-        return {**os.environ, "PATH": search_path(), **(further or {})}
+        own = {"PATH": search_path(), SECRET: self._secret}
+        return {**os.environ, **own, **(further or {})}
 
     def _keep(self, job: LabProcess) -> LabProcess:
         self._jobs.append(job)

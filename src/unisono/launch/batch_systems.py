@@ -8,24 +8,29 @@ import re
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from unisono.errors import ConfigError, RunError
 from unisono.exit_codes import PREEMPTED
+from unisono.printable import refuse_control
+from unisono.secure.secret import SECRET
 
 # Before the time limit: enough to finish a step and to save.
 SLURM_SIGNAL = "TERM@60"
 _OPTION = re.compile(r"[a-z][a-z-]*", re.ASCII)
 _NOT_IN_NAME = re.compile(r"[^\w.-]+", re.ASCII)
 
+NEW_SECRET = "import secrets; print(secrets.token_hex(32))"
+
 SLURM_SCRIPT = """\
 #!/bin/bash
 {directives}
 
 # One task is one process of the run. `train` finds the others by Slurm's own variables. When
-# one has ended, the others have a minute to save or to notice.
+# one has ended, the others have a minute to save or to notice. The secret keeps strangers out.
+{secret}
 {variables}srun --kill-on-bad-exit=0 --wait=60 {command}
 code=$?
 
@@ -68,6 +73,7 @@ class SlurmJob:
 
     def script(self) -> str:
         """Return the complete script."""
+        refuse_control(asdict(self), where="the Slurm job")
         asked = {
             "job-name": _NOT_IN_NAME.sub("-", self.run.name) or "unisono",
             "nodes": str(self.nodes),
@@ -88,6 +94,7 @@ class SlurmJob:
         variables = [f"export {name}={shlex.quote(v)}\n" for name, v in self.variables.items()]
         return SLURM_SCRIPT.format(
             directives="\n".join(directives),
+            secret=f'export {SECRET}="$({shlex.join([self.python, "-c", NEW_SECRET])})"',
             variables="".join(variables),
             command=shlex.join([self.python, "-m", "unisono", *self.arguments]),
             preempted=PREEMPTED,
@@ -99,7 +106,7 @@ def sbatch_options(texts: Sequence[str]) -> dict[str, str]:
     options = {}
     for text in texts:
         name, _, value = text.removeprefix("--").partition("=")
-        if _OPTION.fullmatch(name) is None or "\n" in value:
+        if _OPTION.fullmatch(name) is None:
             raise ConfigError(
                 f'"{text}" is not an option of sbatch',
                 where="--sbatch",
@@ -184,7 +191,9 @@ class TrainJob:
 
     def text(self) -> str:
         """Return the manifest as JSON, which kubectl accepts."""
-        return json.dumps(self.manifest(), indent=2) + "\n"
+        manifest = self.manifest()
+        refuse_control(manifest, where="the TrainJob")
+        return json.dumps(manifest, indent=2) + "\n"
 
     def _trainer(self) -> dict[str, Any]:
         # torchrun reads the number of nodes and the rendezvous from PET_… variables.

@@ -24,7 +24,7 @@ _HOST = re.compile(r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9_][\w.-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Host:
-    """A machine as ssh knows it, and how many processes train there."""
+    """A machine as ssh knows it, and how many processes train there; 0 is not yet known."""
 
     name: str
     slots: int
@@ -112,7 +112,8 @@ NO_RESTARTS = Restarts()
 class LaunchedTraining:
     """A run to start: its config file, the overrides, and the settings they result in.
 
-    Each machine gets `workers` processes. Each process runs `unisono VERB CONFIG … WORDS`.
+    Each machine gets `workers` processes; 0 is one for each of its GPUs. Each process runs
+    `unisono VERB CONFIG … WORDS`.
     """
 
     config: Path

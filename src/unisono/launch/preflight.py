@@ -26,6 +26,7 @@ from unisono.launch.probe_client import (
     ReadClock,
     UnreachableError,
 )
+from unisono.launch.slots import fewer_fix, too_many
 from unisono.launch.ssh import Ssh
 from unisono.units import amount_of_bytes
 
@@ -59,6 +60,7 @@ def differences_between(
                 *_corpus(report, known[0]),
                 *_room(report.facts),
                 *_clock(report, known[0]),
+                *_devices(report, known[0]),
             ],
         )
 
@@ -126,6 +128,19 @@ def _room(facts: Facts) -> Iterator[Problem]:
         )
 
 
+def _devices(report: MachineReport, first: MachineReport) -> Iterator[Problem]:
+    ours, theirs, slots = first.facts.gpus, report.facts.gpus, report.host.slots
+    if bool(ours.processes) != bool(theirs.processes):
+        yield Problem(
+            f"it has {theirs}, {first.host.name} has {ours}: a run needs GPUs everywhere or "
+            "nowhere",
+            "device",
+            'leave the machine without a GPU out, or set `device = "cpu"`',
+        )
+    elif theirs.processes and slots > theirs.processes:
+        yield Problem(too_many(slots, theirs), "--workers", fewer_fix(theirs))
+
+
 def _clock(report: MachineReport, first: MachineReport) -> Iterator[Problem]:
     offset = report.clock.relative_to(first.clock)
     clocks = compare_clocks(offset, report.host.name, first.host.name)
@@ -151,11 +166,11 @@ class PreflightRequest:
 
 @dataclass(frozen=True)
 class PreflightResult:
-    """All machines, and the rendezvous address if nothing is wrong."""
+    """All machines, and if nothing is wrong, their addresses: first that of the rendezvous."""
 
     reports: tuple[MachineReport, ...]
     problems: Mapping[str, Sequence[Problem]] = field(default_factory=dict)
-    address: str = ""
+    addresses: tuple[str, ...] = ()
 
 
 def run_preflight(
@@ -179,8 +194,8 @@ def run_preflight(
         if problems:
             return PreflightResult(reports, problems)
         probes = [probe for probe, _ in probed]
-        address, problems = find_rendezvous_address(probes, request, reports[0], threads)
-        return PreflightResult(reports, problems, address)
+        addresses, problems = find_addresses(probes, request, reports[0], threads)
+        return PreflightResult(reports, problems, addresses)
 
 
 def probe_machine(probe: ProbeClient, host: Host, description: Describe) -> MachineReport:
@@ -207,38 +222,44 @@ def measure_clock(probe: ProbeClient) -> ClockOffset:
     return measure_offset(read_clock, SSH_CLOCK_ROUNDS)
 
 
-def find_rendezvous_address(
+def find_addresses(
     probes: Sequence[ProbeClient],
     request: PreflightRequest,
     first: MachineReport,
     threads: ThreadPoolExecutor,
-) -> tuple[str, dict[str, list[Problem]]]:
-    """Return an address under which all others reach the first host, or the problems."""
+) -> tuple[tuple[str, ...], dict[str, list[Problem]]]:
+    """Return an address under which all others reach the first host, or the problems.
+
+    After it follow the addresses of the others on the way there.
+    """
     token = secrets.token_hex(16)
     port, name = request.port, first.host.name
-    reply = _ask(probes[0], Listen(port, token), Listening)
+    others = probes[1:]
+    addresses = request.addresses if others else (LOCAL_ADDRESS,)
+    reply = _ask(probes[0], Listen(port, token, addresses), Listening)
     if isinstance(reply, Failed):
         fix = "stop the program that uses it, or choose another one with --port"
-        return "", {name: [Problem(f"cannot use port {port}: {reply.what}", fix=fix)]}
-    others = probes[1:]
+        return (), {name: [Problem(f"cannot use port {port}: {reply.what}", fix=fix)]}
     if not others:
-        return LOCAL_ADDRESS, {}
+        return (LOCAL_ADDRESS,), {}
     problems: dict[str, list[Problem]] = {}
     further = tuple(first.facts.address) if request.may_ask else ()
     for address in dict.fromkeys((*request.addresses, *further)):
         attempt = Connect(address, port, token)
         replies = list(threads.map(_ask, others, repeat(attempt), repeat(Connected)))
-        right = {r.address for r in replies if isinstance(r, Connected) and r.is_right}
+        right = [r for r in replies if isinstance(r, Connected) and r.is_right]
         wrong = {
             host.name: [_unreached(reply, name, address, port)]
             for host, reply in zip(request.hosts[1:], replies, strict=True)
             if isinstance(reply, Failed) or not reply.is_right
         }
         if not wrong:
+            numeric = {reply.address for reply in right}
             # A numeric address needs no resolver, and means the same on every machine.
-            return (right.pop() if len(right) == 1 else address), {}
+            chosen = numeric.pop() if len(numeric) == 1 else address
+            return (chosen, *(reply.source for reply in right)), {}
         problems = problems_by_host(problems.items(), wrong.items())
-    return "", problems
+    return (), problems
 
 
 def problems_by_host(

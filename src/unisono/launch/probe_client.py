@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from unisono.launch.slots import MachineGpus
 from unisono.launch.ssh import SSH_FAILED, Ssh
 
 
@@ -58,14 +59,16 @@ class Facts(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     run: str = ""
     free_bytes: int = 0
     needed_bytes: int = 0
+    gpus: MachineGpus = MachineGpus()
     problems: tuple[Problem, ...] = ()
 
 
 class Listen(msgspec.Struct, frozen=True, tag=True):
-    """Listen on this port, and send the token to whoever connects."""
+    """Listen on this port, where one reaches you under `addresses`; the token is the secret."""
 
     port: int
     token: str
+    addresses: tuple[str, ...]
 
 
 class Listening(msgspec.Struct, frozen=True, tag=True):
@@ -73,7 +76,7 @@ class Listening(msgspec.Struct, frozen=True, tag=True):
 
 
 class Connect(msgspec.Struct, frozen=True, tag=True):
-    """Connect there; the right machine answers with the token."""
+    """Connect there; the right machine proves that it knows the token, and so do you."""
 
     address: str
     port: int
@@ -81,10 +84,14 @@ class Connect(msgspec.Struct, frozen=True, tag=True):
 
 
 class Connected(msgspec.Struct, frozen=True, tag=True):
-    """A machine answered at this numeric address; `is_right` if it sent the token."""
+    """A machine answered at this numeric address; `is_right` if it knew the token.
+
+    `source` is the address from which it was asked.
+    """
 
     address: str
     is_right: bool
+    source: str = ""
 
 
 class Failed(Problem, frozen=True, tag=True):
@@ -100,6 +107,7 @@ PROBE_REPLY_SECONDS = 60.0
 PROBE_END_SECONDS = 5.0
 # Lines that the shell there may print before our program does.
 MOST_FOREIGN_LINES = 200
+LONGEST_REPLY = 1 << 20
 NO_PROGRAM = (126, 127)
 # What ssh reports, and what helps.
 SSH_ADVICE = {
@@ -188,6 +196,8 @@ class ProbeClient:
             if not data:
                 raise self._gone()
             line += data
+            if len(line) > LONGEST_REPLY:
+                raise UnreachableError("its probe answers too much")
         return line
 
     def _gone(self) -> UnreachableError:

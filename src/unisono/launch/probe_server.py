@@ -13,11 +13,10 @@ import shutil
 import socket
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,7 +41,12 @@ from unisono.launch.probe_client import (
     Problem,
     ReadClock,
 )
+from unisono.launch.slots import gpus_for
 from unisono.models.settings import parameter_count
+from unisono.nvidia import DRIVER_FIX, read_driver
+from unisono.secure.channel import Channel, StrangerError, dial
+from unisono.secure.server import SecureServer
+from unisono.source_address import source_address
 
 PEER_CONNECT_SECONDS = 5.0
 # Weights, two moments of Adam and a moving average, four bytes each.
@@ -84,6 +88,7 @@ def describe(request: Describe) -> Facts:
         what = f"there is no directory {request.directory}: {error.strerror}"
         fix = "create it there with config and corpus, or choose another with --directory"
         return Facts(problems=(Problem(what, fix=fix),))
+    driver = read_driver()
     facts = Facts(
         host=socket.gethostname(),
         address=os.environ.get("SSH_CONNECTION", "").split()[2:3],
@@ -94,7 +99,14 @@ def describe(request: Describe) -> Facts:
     )
     try:
         settings = load_settings(Path(request.config), request.overrides)
-        facts = msgspec.structs.replace(facts, settings=msgspec.to_builtins(settings))
+        facts = msgspec.structs.replace(
+            facts,
+            settings=msgspec.to_builtins(settings),
+            gpus=gpus_for(settings.device, driver, os.environ),
+        )
+        if driver.trouble and settings.device != "cpu":
+            problem = Problem(driver.trouble, "device", DRIVER_FIX)
+            return msgspec.structs.replace(facts, problems=(problem,))
         corpus = open_corpus(Path(settings.corpus.directory))
     except UnisonoError as error:
         problem = Problem(error.what, error.where, error.fix)
@@ -123,20 +135,25 @@ def checkpoint_bytes(settings: Settings, corpus: Corpus) -> int:
     return count * BYTES_PER_PARAMETER
 
 
-def listen(request: Listen) -> Listening:
-    """Listen on the port of the rendezvous, and send the token to whoever connects."""
-    # Held until this server ends, so that no other program takes the port meanwhile.
-    server = socket.create_server(("", request.port))
-
-    def answer() -> None:
-        while True:
-            caller, _ = server.accept()
-            with caller, suppress(OSError):
-                caller.sendall(request.token.encode())
-                caller.recv(1)  # the caller closes first: no TIME_WAIT on our port
-
-    threading.Thread(target=answer, daemon=True).start()
+def listen(request: Listen) -> Listening | Failed:
+    """Listen on the port of the rendezvous, where the others look for this machine."""
+    ssh = os.environ.get("SSH_CONNECTION", "").split()[2:3]
+    towards = [source_address(address) for address in (*request.addresses, *ssh)]
+    own = dict.fromkeys(address for address in towards if address)
+    # A machine's own name may mean loopback there, where no other machine comes.
+    outside = [address for address in own if not ip_address(address).is_loopback]
+    if not own:
+        return Failed(f"this machine has no route to {', '.join(request.addresses)}")
+    for address in outside or own:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        # Held until this server ends, so that no other program takes the port meanwhile.
+        server = socket.create_server((address, request.port), family=family)
+        SecureServer(server, request.token.encode(), _hold, lambda _: None)
     return Listening()
+
+
+def _hold(channel: Channel) -> None:
+    channel.receive(PEER_CONNECT_SECONDS)  # the caller closes first: no TIME_WAIT on our port
 
 
 def connect(request: Connect) -> Connected:
@@ -145,9 +162,14 @@ def connect(request: Connect) -> Connected:
     # torch's store prefers IPv4.
     *_, target = min(found, key=lambda one: one[0] != socket.AF_INET)
     address = str(target[0])
-    with socket.create_connection((address, request.port), PEER_CONNECT_SECONDS) as caller:
-        received = caller.recv(len(request.token)).decode(errors="replace")
-        return Connected(address, is_right=received == request.token)
+    try:
+        endpoint, secret = (address, request.port), request.token.encode()
+        channel = dial(endpoint, secret, PEER_CONNECT_SECONDS)
+    except StrangerError:
+        return Connected(address, is_right=False)
+    source = channel.source
+    channel.close()
+    return Connected(address, is_right=True, source=source)
 
 
 def _version(package: str) -> str:

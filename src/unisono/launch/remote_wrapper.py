@@ -1,15 +1,19 @@
 """Wraps a command on another machine, so that it never outlives its launcher.
 
     python -m unisono.launch.remote_wrapper [--run DIR]
-        [--rendezvous ADDRESS --workers N] -- COMMAND …
+        [--rendezvous ADDRESS --workers N] [--secret] [--firewall PORT,ADDRESS,…] -- COMMAND …
 
-The launcher writes lines to standard input: TERM, KILL, or an empty line to show that it is
-alive. When the input ends, or is silent for a minute, the launcher is gone: the wrapper asks
-the command to stop, and kills it if it does not. Processes it left behind are killed, too.
+With --secret, the first line of standard input is the secret of the run, which the command
+finds in its environment; an argument would show it to every user of the machine. After that
+the launcher writes lines: TERM, KILL, or an empty line to show that it is alive. When the input
+ends, or is silent for a minute, the launcher is gone: the wrapper asks the command to stop, and
+kills it if it does not. Processes it left behind are killed, too. With --firewall, only those
+addresses can connect to the ports of the run until the command ends.
 """
 
 import argparse
 import ctypes
+import errno
 import os
 import select
 import signal
@@ -24,8 +28,12 @@ from typing import IO
 
 import psutil
 
+from unisono.errors import UnisonoError
 from unisono.exit_codes import PREEMPTED
+from unisono.launch.firewall import admitting_only
+from unisono.parent_process import parent_variables
 from unisono.records.status import was_preempted
+from unisono.secure.secret import SECRET
 from unisono.source_address import source_address
 
 KEEP_ALIVE_SECONDS = 10.0
@@ -37,11 +45,24 @@ STOP, KILL = "TERM", "KILL"
 NOT_STARTED = 127
 PR_SET_CHILD_SUBREAPER = 36
 READ_BYTES = 65536
+SECRET_LINE_BYTES = 200
 
 
 def main(words: list[str]) -> int:
     """Run the command and return its exit code, or 75 if the run was stopped and has saved."""
     options = _read(words)
+    if not options.firewall:
+        return _run(options)
+    port, *machines = options.firewall.split(",")
+    try:
+        with admitting_only(machines, int(port)):
+            return _run(options)
+    except UnisonoError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+
+
+def _run(options: argparse.Namespace) -> int:
     began = time.time()
     # Orphans become our children, so that `_kill_all` finds them.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -87,6 +108,8 @@ def _read(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--run", default="")
     parser.add_argument("--rendezvous", default="")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--secret", action="store_true")
+    parser.add_argument("--firewall", default="")
     parser.add_argument("command", nargs="+")
     return parser.parse_args(words)
 
@@ -97,14 +120,29 @@ def _start(options: argparse.Namespace) -> subprocess.Popen[bytes]:
         if options.rendezvous
         else {}
     )
+    if options.secret:
+        further[SECRET] = _first_line(sys.stdin.fileno())
     return subprocess.Popen(
         options.command,
-        env={**os.environ, **further, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, **parent_variables(), **further, "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         process_group=0,
     )
+
+
+def _first_line(descriptor: int) -> str:
+    """Read one line byte by byte, so that no byte of the next is lost in a buffer."""
+    line = b""
+    while len(line) < SECRET_LINE_BYTES and not line.endswith(b"\n"):
+        byte = os.read(descriptor, 1)
+        if not byte:
+            break
+        line += byte
+    if not line.strip():
+        raise OSError(errno.EPIPE, "the launcher is gone")
+    return line.decode("ascii", "replace").strip()
 
 
 def _in_background(function: object, *arguments: object) -> threading.Thread:

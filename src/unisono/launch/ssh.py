@@ -19,6 +19,7 @@ from unisono.launch.plan import (
     agent_command,
 )
 from unisono.launch.remote_wrapper import KEEP_ALIVE_SECONDS, KILL, STOP
+from unisono.printable import refuse_control
 
 SSH_CONNECT_SECONDS = 15
 # ssh gives a machine up that has not answered for this long.
@@ -60,6 +61,7 @@ class Ssh:
         """
         settings = [f"{name}={value}" for name, value in (variables or {}).items()]
         words = [*(("env", *settings) if settings else ()), *argv]
+        refuse_control((host, directory, *words), where="the command for ssh")
         change = f"cd {shlex.quote(directory)} && " if directory else ""
         return (*self._ssh(), *self.options, "--", host, f"{change}exec {shlex.join(words)}")
 
@@ -100,9 +102,14 @@ def plan_hosts(
     run: str,
     variables: Mapping[str, str],
     restarts: Restarts = NO_RESTARTS,
+    admitted: Sequence[str] = (),
 ) -> list[Command]:
-    """Return the ssh command of every host; the agents meet on the first one."""
+    """Return the ssh command of every host; the agents meet on the first one.
+
+    If there are `admitted` addresses, a firewall keeps all others from the ports of the run.
+    """
     commands = []
+    firewall = [f"--firewall={','.join([str(rendezvous.port), *admitted])}"] if admitted else []
     for index, host in enumerate(hosts):
         agent = agent_command(
             rendezvous,
@@ -114,8 +121,8 @@ def plan_hosts(
         )
         wrapper = (
             *(python, "-m", "unisono.launch.remote_wrapper", f"--run={run}"),
-            *(f"--rendezvous={rendezvous.address}", f"--workers={host.slots}"),
-            *("--", *agent.argv),
+            *(f"--rendezvous={rendezvous.address}", f"--workers={host.slots}", "--secret"),
+            *(*firewall, "--", *agent.argv),
         )
         words = ssh.command(
             host.name, wrapper, directory=directory, variables={**agent.variables, **variables}
@@ -131,7 +138,7 @@ class SshProcess(subprocess.Popen[str]):
     and it stops the program.
     """
 
-    def __init__(self, argv: Sequence[str]) -> None:
+    def __init__(self, argv: Sequence[str], secret: str = "") -> None:
         super().__init__(
             argv,
             stdin=subprocess.PIPE,
@@ -143,6 +150,8 @@ class SshProcess(subprocess.Popen[str]):
             process_group=0,
         )
         self._ended = threading.Event()
+        if secret:
+            self._send(secret)
         threading.Thread(target=self._keep_alive, daemon=True).start()
 
     def send_signal(self, sig: int) -> None:

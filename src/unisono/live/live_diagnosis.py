@@ -18,12 +18,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from unisono.diagnose.report import Finding
-from unisono.jsonl import LineWriter
 from unisono.live.window import BOTTLENECK, findings_of, recent_case, verdict_finding
 from unisono.records.events import AnyEvent, Found, Started, StepTaken, Warned, to_line
 from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
 from unisono.records.view import RunView
+from unisono.small_files import LineWriter
 
 CERTAIN = 3  # looks in a row that must agree on a second verdict, or that a finding is over
 

@@ -1,9 +1,10 @@
-"""What the machines of a run do now, as their samplers saw it last."""
+"""What the machines of a run are doing, by their latest samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from unisono.diagnose.wording import percent
 from unisono.records.monitor_events import Gpu, MachineLog, Sampled, Traffic
 from unisono.records.view import RunView
 from unisono.units import duration
@@ -13,7 +14,7 @@ SILENCE_SECONDS = 150.0  # after a day of training there is a sample every 30 s
 LOOPBACK = "lo"
 MBIT = 8e-6
 LEAST_STEAL = 0.005
-MOST_GPUS = 2  # of more, the mean is told
+MOST_GPUS = 2  # of more, the page shows the mean
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class MachineNow:
 
 
 def machines_now(view: RunView, now: float) -> tuple[MachineNow, ...]:
-    """Return the machines of the last start that have told anything."""
+    """Return the machines of the last start that have samples."""
     starts = {start.rank: start for start in view.last_starts}
     found = (
         _machine(log, starts[rank].interface, now)
@@ -46,19 +47,19 @@ def machines_now(view: RunView, now: float) -> tuple[MachineNow, ...]:
 
 
 def words(machine: MachineNow) -> list[str]:
-    """Say what it does, the most important first."""
+    """Return what a machine does in words, the most important first."""
     if machine.silent > SILENCE_SECONDS:
         return [f"no sample for {duration(machine.silent)}"]
     said = []
     if machine.interface:
         received, sent = MBIT * machine.received, MBIT * machine.sent
         said.append(f"{machine.interface} ↓ {_rate(received)} ↑ {_rate(sent)} Mbit/s")
-    said.append(f"CPU {machine.cores:.0%}")
+    said.append(f"CPU {percent(machine.cores)}")
     said += _gpus(machine.gpus)
     if machine.steal >= LEAST_STEAL:
-        said.append(f"steal {machine.steal:.1%}")
+        said.append(f"steal {percent(machine.steal)}")
     if machine.memory > 0:
-        said.append(f"memory {machine.memory:.0%}")
+        said.append(f"memory {percent(machine.memory)}")
     return said
 
 
@@ -87,7 +88,7 @@ def _machine(log: MachineLog, interface: str, now: float) -> MachineNow | None:
 
 
 def _busiest(first: Sampled, last: Sampled) -> str:
-    """Return the interface that carries most, "" if the machine has but its loopback."""
+    """Return the interface that carries most, "" if there is only the loopback interface."""
     names = [name for name in last.interfaces if name != LOOPBACK]
 
     def carried(name: str) -> float:
@@ -114,11 +115,11 @@ def _gpus(gpus: Sequence[Gpu]) -> list[str]:
 
 
 def _gpu(gpus: Sequence[Gpu]) -> str:
-    """Say how busy they are on average, and what they draw together."""
+    """Return the mean utilisation and the total power in words."""
     busy = [gpu.utilisation for gpu in gpus if gpu.utilisation is not None]
     watts = [gpu.watts for gpu in gpus if gpu.watts is not None]
     limits = [gpu.limit_watts for gpu in gpus if gpu.limit_watts is not None]
-    said = [f"{fmean(busy):.0%}"] if busy else []
+    said = [percent(fmean(busy))] if busy else []
     if watts:
         limit = f"/{sum(limits):.0f}" if len(limits) == len(watts) else ""
         said.append(f"{sum(watts):.0f}{limit} W")

@@ -1,4 +1,4 @@
-"""The page: what a person wants to see of a run that is going on, in one look."""
+"""The page of `unisono watch`: one screen about a run in progress."""
 
 import math
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from rich.text import Text
 
 from unisono.diagnose.evidence.curve import is_finite
 from unisono.diagnose.evidence.scores import bleu_note, bleu_words
+from unisono.diagnose.wording import percent
 from unisono.live.machines import MachineNow, words
 from unisono.live.window import LANE_CAUSES, CurrentState, RankTimes
 from unisono.printable import printable
@@ -16,7 +17,7 @@ from unisono.records.view import RunView
 from unisono.units import duration
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-# Each cause has a letter of its own, too: not every terminal has colours.
+# Each cause also has a character of its own: not every terminal has colours.
 MARKS = {
     "compute": ("█", "green"),
     "network": ("▓", "red"),
@@ -41,6 +42,7 @@ def page(
     """Return everything as lines for a terminal of so many columns."""
     lines = [_title(run, now, width), _progress(now, width), Text()]
     lines += [_numbers(view, now), *_curve(outline, width), *_validation(view)]
+    lines += [Text(f"cost  {printable(now.cost)}")] if now.cost else []
     if now.lanes:
         lines += [Text(), _legend(), *_bars(now.lanes, width)]
     if now.machines:
@@ -104,7 +106,7 @@ def _progress(now: CurrentState, width: int) -> Text:
     if not now.updates:
         return Text(f"step {now.step:,}{left}")
     share = min(1.0, now.step / now.updates)
-    words = f" {share:.0%}  step {now.step:,} of {now.updates:,}{left}"
+    words = f" {percent(share)}  step {now.step:,} of {now.updates:,}{left}"
     room = max(10, min(60, width - len(words)))
     full = round(share * room)
     return Text.assemble(("━" * full, "green"), ("─" * (room - full), "dim"), words)
@@ -161,7 +163,7 @@ def _bars(lanes: Sequence[RankTimes], width: int) -> list[Text]:
 
 
 def _machines(machines: Sequence[MachineNow], width: int) -> list[Text]:
-    """Return a line a machine; what does not fit is left out from its end."""
+    """Return one line for each machine, cut where the terminal ends."""
     names = [printable(machine.host) for machine in machines]
     room = min(24, max(map(len, names)))
     lines = []

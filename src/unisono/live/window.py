@@ -11,6 +11,7 @@ from unisono.diagnose.bottleneck import IN_A_STEP, find_bottleneck
 from unisono.diagnose.case import Case, open_case
 from unisono.diagnose.diagnosis import exchange_name
 from unisono.diagnose.evidence.ledger import Ledger, LedgerRow
+from unisono.diagnose.evidence.spending import spent_so_far
 from unisono.diagnose.evidence.straggler import Late, late_of
 from unisono.diagnose.report import Bottleneck, Finding
 from unisono.diagnose.rules import RULES
@@ -122,6 +123,7 @@ class CurrentState:
     verdict: str
     findings: tuple[Finding, ...] = ()
     machines: tuple[MachineNow, ...] = ()
+    cost: str = ""
 
 
 def now_of(view: RunView, now: float) -> CurrentState:
@@ -145,6 +147,7 @@ def now_of(view: RunView, now: float) -> CurrentState:
         verdict=verdict(recent) if recent else "",
         findings=findings_of(recent) if recent else (),
         machines=() if is_over else machines_now(view, now),
+        cost=spent_so_far(case, recent.bottleneck.shares if recent else None),
     )
 
 

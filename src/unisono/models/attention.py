@@ -173,6 +173,7 @@ class CrossAttention(Attention):
 def linear(inputs: int, outputs: int, parts: int = 1) -> CpuLinear:
     """Return `parts` linear layers in one, each initialised as if it were alone."""
     layer = CpuLinear(inputs, outputs * parts)
+    layer.parts = parts
     for part in layer.weight.detach().chunk(parts):
         nn.init.xavier_uniform_(part)
     nn.init.zeros_(layer.bias)

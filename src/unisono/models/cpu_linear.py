@@ -20,7 +20,9 @@ from torch.nn import functional as F
 
 
 class CpuLinear(nn.Linear):
-    """A linear layer with a bias."""
+    """A linear layer with a bias; `parts` layers share its matrix, one below the other."""
+
+    parts: int = 1
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `x` (..., inputs) as (..., outputs)."""

@@ -3,10 +3,10 @@
 Shapes: B sentences, S source positions, T target positions, N = B * T positions, C positions
 of a chunk, D model width, V vocabulary.
 
-Logits are by far the largest tensors of a model. In training on a CPU they are therefore
-computed, used and discarded chunk by chunk, together with the gradients. With a vocabulary of
-8000 this is a fifth faster than keeping them for the backward pass, and takes a fraction of
-the memory.
+Logits are by far the largest tensors of a model. In training they are therefore computed, used
+and discarded chunk by chunk, together with the gradients. On a CPU, with a vocabulary of 8000,
+this is a fifth faster than keeping them for the backward pass, and takes a fraction of the
+memory. On a GPU it halves the memory of a base model (docs/explanations/gpu-rehearsal.md).
 
 Label smoothing spreads its share evenly over the V entries of the vocabulary, padding and
 the other special ones included. The rows that round the matrix up get none of it, because the
@@ -26,6 +26,7 @@ from unisono.models.cpu_linear import multiply
 from unisono.text.tokenizer import PADDING_ID
 
 CHUNK_LOGITS = 4_000_000  # 16 MB
+GPU_CHUNK_LOGITS = 2**25  # 64 MB in half precision: fewer, larger kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,8 @@ class Output:
                 states, ids = states.index_select(0, kept), ids.index_select(0, kept)
             matrix = self.matrix[: self.vocabulary]
             return _chunked_loss(states, matrix, ids, smoothing)
+        if states.is_cuda and torch.is_grad_enabled():
+            return self._gpu_loss_sum(states, ids, smoothing, ignore)
         return F.cross_entropy(
             self.logits(states),
             ids,
@@ -57,6 +60,20 @@ class Output:
             reduction="sum",
             label_smoothing=smoothing,
         )
+
+    def _gpu_loss_sum(
+        self, states: Tensor, ids: Tensor, smoothing: float, ignore: int
+    ) -> Tensor:
+        device = states.device.type
+        autocasts = torch.is_autocast_enabled(device)
+        kind = torch.get_autocast_dtype(device) if autocasts else states.dtype
+        whole = self.vocabulary == self.matrix.size(0)
+        matrix = self.matrix if whole else self.matrix[: self.vocabulary]
+        # Which ids do not count is not looked at here: that would wait for the GPU.
+        counts = (ids != ignore).float()
+        with torch.autocast(device, enabled=False):
+            loss: Tensor = _GpuChunkedLoss.apply(states, matrix, ids, counts, smoothing, kind)
+        return loss
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -85,6 +102,62 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None, None]:
         states_grad, matrix_grad = ctx.saved_tensors
         return states_grad * scale, matrix_grad * scale, None, None
+
+
+class _GpuChunkedLoss(torch.autograd.Function):
+    """The loss with products in the number type `kind`; all sums are made in float32.
+
+    Rows of `states` whose `counts` are 0 have no loss and no gradient. The gradient of a logit
+    is at most 1 here: the loss scale comes later, so that it cannot overflow.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        matrix: Tensor,
+        ids: Tensor,
+        counts: Tensor,
+        smoothing: float,
+        kind: torch.dtype,
+    ) -> Tensor:
+        loss = torch.zeros((), device=states.device)
+        states_grad = torch.empty_like(states)
+        matrix_grad = torch.zeros_like(matrix, dtype=torch.float32)
+        rows, columns = states.to(kind), matrix.to(kind)
+        size = max(1, GPU_CHUNK_LOGITS // matrix.size(0))
+        split = (tensor.split(size) for tensor in (rows, ids, counts, states_grad))
+        for some, some_ids, some_counts, some_grad in zip(*split, strict=True):
+            logits = (some @ columns.t()).float()  # (C, V)
+            loss += _counted_loss_and_gradient(logits, some_ids, some_counts, smoothing)
+            gradient = logits.to(kind)
+            del logits
+            some_grad.copy_(gradient @ columns)
+            matrix_grad += gradient.t() @ some
+        ctx.save_for_backward(states_grad, matrix_grad)
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+        states_grad, matrix_grad = ctx.saved_tensors
+        return states_grad * scale, matrix_grad * scale, None, None, None, None
+
+
+def _counted_loss_and_gradient(
+    logits: Tensor, ids: Tensor, counts: Tensor, smoothing: float
+) -> Tensor:
+    """Return the loss of the rows that count; replace `logits` (C, V) by its gradient."""
+    correct = logits.gather(1, ids[:, None]).squeeze(1)
+    highest, mean = logits.amax(1), logits.mean(1) if smoothing else 0.0
+    probabilities = torch.softmax(logits, 1, out=logits)
+    # The highest logit minus its log-probability is the log of the softmax denominator.
+    norms = highest - probabilities.amax(1).log()
+    if smoothing:
+        probabilities.sub_(smoothing / logits.size(1))
+    less = torch.full_like(correct, smoothing - 1)[:, None]
+    probabilities.scatter_add_(1, ids[:, None], less).mul_(counts[:, None])
+    return ((norms - correct * (1 - smoothing) - mean * smoothing) * counts).sum()
 
 
 def _chunked_loss(states: Tensor, matrix: Tensor, ids: Tensor, smoothing: float) -> Tensor:

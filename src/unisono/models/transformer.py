@@ -58,7 +58,6 @@ class TransformerModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Return the device of the weights."""
         return self._matrix("source").device
 
     @property

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from unisono.jsonl import LineWriter
 from unisono.monitor.sampler import MOST_SAMPLE_BYTES, Sampler, next_look
 from unisono.monitor.worker import SamplerConfig
 from unisono.records.events import Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import SamplerEvent, to_line
+from unisono.small_files import LineWriter
 
 STANDARD_INPUT = 0
 NICENESS = 5  # training comes first

@@ -100,7 +100,25 @@ class Gpus:
             throttled=self._reasons(handle),
             own_memory=own_memory,
             others=others,
+            # 1 stands for errors that could not be corrected, 0 for those since the last load.
+            ecc_errors=self._ask("nvmlDeviceGetTotalEccErrors", handle, 1, 0),
+            nvlink_bytes=self._nvlink_bytes(handle),
+            celsius=self._ask("nvmlDeviceGetTemperature", handle, 0),
         )
+
+    def _nvlink_bytes(self, handle: Any) -> int | None:
+        """Return the bytes over all NVLinks of a device, both ways; None without NVLink."""
+        names = (
+            "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX",
+            "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX",
+        )
+        fields = [getattr(self._nvml, name, None) for name in names]
+        if None in fields:
+            return None
+        found = self._ask("nvmlDeviceGetFieldValues", handle, fields)
+        if found is None or any(one.nvmlReturn for one in found):
+            return None
+        return sum(int(one.value.ullVal) for one in found) * 1024  # in KiB
 
     def _shares(self, handle: Any, pids: Collection[int]) -> tuple[int | None, int | None]:
         """Return the memory that `pids` have, and how many others compute on the device.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from unisono.monitor import counters
 from unisono.monitor.connections import Connections
 from unisono.monitor.counters import ControlGroup, CoreTimes, Processes
+from unisono.monitor.fabric import fabric_links, fabric_traffic
 from unisono.monitor.gpus import Gpus
 from unisono.records.monitor_events import Machine, Sampled
 
@@ -57,7 +58,7 @@ class Sampler:
             cores=os.cpu_count() or 1,
             memory=counters.memory()[1],
             every=self._every,
-            interfaces=counters.links(),
+            interfaces={**counters.links(), **fabric_links()},
             gpus=self._gpus.names(),
             used=self._gpus.numbers if self._ours else [],
         )
@@ -77,7 +78,7 @@ class Sampler:
         return Sampled(
             time=time.time(),
             seconds=round(seconds, DIGITS),
-            interfaces=counters.traffic(),
+            interfaces={**counters.traffic(), **fabric_traffic()},
             peers=self._connections.look(),
             cores=[_share(a.busy, b.busy, a, b) for a, b in pairs],
             steal=_mean([_share(a.steal, b.steal, a, b) for a, b in pairs]),

@@ -9,10 +9,10 @@ from types import TracebackType
 
 import msgspec
 
-from unisono.jsonl import LineWriter
 from unisono.records.events import Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import to_line
+from unisono.small_files import LineWriter
 
 
 class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,12 +1,13 @@
 """Build the torch optimizer that the settings describe."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import torch
 from torch import nn
 
-from unisono.optim.settings import Adafactor, Adam, AdamW, Optimizer
+from unisono.optim import muon
+from unisono.optim.settings import Adafactor, Adam, AdamW, Muon, Optimizer
 
 UNSET_RATE = 0.0  # the schedule sets the rate before every update
 EMBEDDINGS = "words"  # key of a parameter group: whether its weights are embeddings
@@ -31,6 +32,8 @@ def build_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimi
         # Measured on a CPU with 7.6 million weights: fused 13 ms, for-loop 54 ms, foreach
         # 78 ms.
         return kind(groups, lr=UNSET_RATE, betas=betas, eps=settings.epsilon, fused=True)
+    if isinstance(settings, Muon):
+        return _muon(settings, model, groups)
     if isinstance(settings, Adafactor):
         return torch.optim.Adafactor(
             groups,
@@ -42,7 +45,33 @@ def build_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimi
     return torch.optim.SGD(groups, lr=UNSET_RATE, momentum=settings.momentum)
 
 
-def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+def _muon(
+    settings: Muon, model: nn.Module, groups: list[dict[str, Any]]
+) -> torch.optim.Optimizer:
+    """Return Muon for the weights of linear layers and Adam for the others."""
+    matrices, *others = groups
+    layers = {m.weight: getattr(m, muon.PARTS, 1) for m in model.modules() if _is_linear(m)}
+    inside = [weight for weight in matrices["params"] if weight in layers]
+    tables = [weight for weight in matrices["params"] if weight not in layers]
+    by_parts = [
+        {**matrices, "params": [w for w in inside if layers[w] == parts], muon.PARTS: parts}
+        for parts in sorted({layers[weight] for weight in inside})
+    ]
+    return muon.MuonWithAdam(
+        by_parts,
+        [*others, {**matrices, "params": tables}],
+        momentum=settings.momentum,
+        lr=UNSET_RATE,
+        betas=(settings.beta1, settings.beta2),
+        eps=settings.epsilon,
+    )
+
+
+def _is_linear(module: nn.Module) -> TypeGuard[nn.Linear]:
+    return isinstance(module, nn.Linear)
+
+
+def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     trained = [p for p in model.parameters() if p.requires_grad]
     named: object = model
     embeddings = set(named.embedding_weights) if isinstance(named, HasEmbeddings) else set()

@@ -57,11 +57,26 @@ class Adafactor(OptimizerSettings, frozen=True, tag="adafactor"):
     weight_decay: Small = 0.0
 
 
-Optimizer = Adam | AdamW | Sgd | Adafactor
+class Muon(OptimizerSettings, frozen=True, tag="muon"):
+    """Muon for the matrices of the layers, Adam for words, positions, norms and biases.
+
+    Both take the schedule's rate, and rates that suit Adam suit Muon. `momentum` is Muon's;
+    `beta1`, `beta2` and `epsilon` are Adam's. Weight decay is decoupled for matrices.
+    """
+
+    momentum: Decay = 0.95
+    beta1: Decay = 0.9
+    beta2: Decay = 0.98
+    epsilon: Small = 1e-9
+    weight_decay: Small = 0.0
+
+
+Optimizer = Adam | AdamW | Sgd | Adafactor | Muon
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
     "adam": Adam,
     "adamw": AdamW,
     "sgd": Sgd,
     "adafactor": Adafactor,
+    "muon": Muon,
 }

@@ -27,12 +27,7 @@ from unisono.corpus.manifest import (
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.prepare.disk_space import check_disk_space
-from unisono.prepare.first_pass.clean_text import (
-    CleanText,
-    Hashes,
-    clean_training_text,
-    read_held_out,
-)
+from unisono.prepare.first_pass import clean_text
 from unisono.prepare.first_pass.filters import Drops
 from unisono.prepare.job import PrepareJob, PrepareProgress
 from unisono.prepare.second_pass.encode import TokenizerFiles
@@ -61,8 +56,8 @@ def add_sources(
     with _scratch_directory(path) as directory:
         scratch = directory / "clean"
         scratch.mkdir()
-        texts = yield from clean_training_text(
-            job, comparison.added, read_held_out(job), scratch, drops, known
+        texts = yield from clean_text.clean_training_text(
+            job, comparison.added, clean_text.read_held_out(job), scratch, drops, known
         )
         splits = SplitWriter(open_corpus(path).tokenizers(), directory, drops)
         files = TokenizerFiles(manifest.tokenizer, path, manifest.joint, tuple(manifest.tags))
@@ -73,7 +68,7 @@ def add_sources(
         _publish(job, manifest, directory, texts, added, drops)
 
 
-def _hashes(path: Path, block: Block) -> Hashes:
+def _hashes(path: Path, block: Block) -> clean_text.Hashes:
     file = path / hashes_file(block.name)
     if not file.is_file():
         raise ConfigError(
@@ -99,7 +94,7 @@ def _publish(
     job: PrepareJob,
     manifest: CorpusManifest,
     directory: Path,
-    texts: list[CleanText],
+    texts: list[clean_text.CleanText],
     added: list[Block],
     drops: Drops,
 ) -> None:
@@ -123,7 +118,7 @@ def _publish(
     write_bytes(job.path / MANIFEST, manifest_bytes(fingerprinted(complete)))
 
 
-def _added_overlap(manifest: CorpusManifest, texts: list[CleanText]) -> int:
+def _added_overlap(manifest: CorpusManifest, texts: list[clean_text.CleanText]) -> int:
     if manifest.kept_overlap < 0:
         return manifest.kept_overlap
     return manifest.kept_overlap + sum(text.kept_overlap for text in texts)

@@ -70,12 +70,10 @@ class PrepareJob:
 
     @property
     def path(self) -> Path:
-        """Return the directory of the corpus."""
         return Path(self.settings.directory)
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Return the codes of both languages."""
         return self.data.source_language, self.data.target_language
 
     @property

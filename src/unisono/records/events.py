@@ -6,103 +6,115 @@ ones. Seconds are seconds; `time` is Unix time; losses are nats per target token
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from typing import Annotated, Any
 
 import msgspec
 
 from unisono.cost_model.strategies import is_local
+from unisono.small_files import PARSER_ERRORS, reason
+
+# What no run can reach is damage: such an event is passed over as a whole.
+Whole = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
+# A loss may be as large as a float32.
+Number = Annotated[float, msgspec.Meta(ge=-1e40, le=1e40)]
+Seconds = Annotated[float, msgspec.Meta(ge=-1e11, le=1e11)]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """Something that happened, and when."""
 
-    time: float
+    time: Seconds
 
 
 class MixedSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A source of the training set: an epoch takes each of its pairs so many `times`, and all
-    of them together make this `share` of it.
+    """A source of the training set.
+
+    An epoch takes each of its pairs `times` times; `share` is their share of the epoch.
     """
 
     name: str
-    pairs: int
-    times: float
-    share: float
+    pairs: Whole
+    times: Number
+    share: Number
     tag: str = ""
 
 
 class Started(Event, frozen=True, kw_only=True, tag="started"):
     """A process joined the run. `step` is the last update already made: 0 for a new run.
 
-    `seconds` are those that the run had taken by then. `sources` says what an epoch is mixed
-    of, if there is more than one source. `interface` and `address` are those of the network
-    over which this process exchanges gradients; empty for a process alone. The `strategy`
-    sends numbers of so many `bits`, once in `every` updates, and gradients in buckets of
-    `bucket_mb`, which is 0 where a version did not say.
+    `seconds` is how long the run had trained by then. `sources` lists the sources that an epoch
+    mixes, if there are several. `interface` and `address` belong to the network over which
+    this process exchanges gradients; they are empty for a process alone. The `strategy` sends
+    numbers of `bits` bits once in `every` updates, and gradients in buckets of `bucket_mb`; 0
+    means that an older version did not record it. `fabric` lists the InfiniBand or RoCE
+    adapters that NCCL uses, `gpu` is the name of its GPU, `precision` that of its arithmetic.
     """
 
-    step: int
-    rank: int
-    size: int
-    local_rank: int
+    step: Whole
+    rank: Whole
+    size: Whole
+    local_rank: Whole
     host: str
-    pid: int
+    pid: Whole
     device: str
-    threads: int
+    threads: Whole
     strategy: str
-    parameters: int
-    updates_per_epoch: int
+    parameters: Whole
+    updates_per_epoch: Whole
     checkpoint: str = ""
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     sources: list[MixedSource] = []
     interface: str = ""
     address: str = ""
-    bits: int = 32
-    every: int = 1
-    bucket_mb: float = 0.0
+    fabric: str = ""
+    gpu: str = ""
+    precision: str = ""
+    bits: Whole = 32
+    every: Whole = 1
+    bucket_mb: Number = 0.0
 
 
 class StepTaken(Event, frozen=True, kw_only=True, tag="step"):
     """One update, as one process saw it.
 
-    Loss, gradient norm, rate and tokens are those of the whole update and the same on all
-    ranks. `seconds` is this process's wall clock from the end of the last update to the end
-    of this one, without evaluation and checkpoints; the parts below it are within it:
-    `copy` is that of batches to the device, `exchange` the part of the gradient exchange that
-    the backward pass did not hide, `agree` the time until all processes had said how their
-    step went, `recording` that for writing down and showing the update before. What is left
-    over is "other". `hidden` is exchange under way during the backward pass, and no part of
-    its own; on GPUs, older versions wrote 0. `own_positions` are those this process computed,
-    padding included. In a run that was imported, what is not known is NaN, or 0 if it is a
-    count; the parts are never known.
+    Loss, gradient norm, rate and tokens describe the whole update and are the same on all
+    ranks. `seconds` is this process's wall clock from the end of the previous update to the
+    end of this one, without evaluation and checkpoints. Its parts: `copy` moves batches to the
+    device, `exchange` is the part of the gradient exchange that the backward pass did not hide,
+    `agree` the time until all processes had reported how their step went, `recording` the time
+    to record and show the previous update; the rest is "other". `hidden` is the exchange during
+    the backward pass, which is not a part of its own; on GPUs, older versions wrote 0.
+    `own_positions` counts the positions that this process computed, padding included. In an
+    imported run, an unknown number is NaN and an unknown count is 0; the parts are unknown.
     """
 
-    step: int
-    epoch: int
-    loss: float
-    gradient_norm: float
-    learning_rate: float
-    target_tokens: int
-    source_tokens: int
-    positions: int
-    sentences: int
-    seconds: float
-    data: float = 0.0
-    forward: float = 0.0
-    backward: float = 0.0
-    exchange: float = 0.0
-    agree: float = 0.0
-    optimizer: float = 0.0
+    step: Whole
+    epoch: Whole
+    loss: Number
+    gradient_norm: Number
+    learning_rate: Number
+    target_tokens: Whole
+    source_tokens: Whole
+    positions: Whole
+    sentences: Whole
+    seconds: Seconds
+    data: Seconds = 0.0
+    forward: Seconds = 0.0
+    backward: Seconds = 0.0
+    exchange: Seconds = 0.0
+    agree: Seconds = 0.0
+    optimizer: Seconds = 0.0
     skipped: bool = False
-    copy: float = 0.0
-    recording: float = 0.0
-    hidden: float = 0.0
-    own_positions: int = 0
+    copy: Seconds = 0.0
+    recording: Seconds = 0.0
+    hidden: Seconds = 0.0
+    own_positions: Whole = 0
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One sentence of the validation set and what the model made of it."""
+    """One sentence of the validation set and its translation by the model."""
 
     source: str
     reference: str
@@ -110,46 +122,48 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Validated(Event, frozen=True, kw_only=True, tag="validated"):
-    """One pass over the validation set. `bleu` is -1 when it was not asked for.
+    """One pass over the validation set. `bleu` is -1 if the settings do not ask for it.
 
     `bleu_low` and `bleu_high` are its 95 % interval; the lengths are those that BLEU compares,
     in its tokens. `clean_training_loss` is the loss of a fixed sample of the training set,
-    without dropout and smoothing, as validation computes it. All of these are -1, and lengths
-    0, in events of versions that did not record them.
-    `empty` counts translations of nothing, `repeating` those that say a few words again and
-    again, which their references do not: -1 where not all was translated, or not counted.
+    computed as in validation, without dropout and smoothing. Older versions did not record
+    these: -1, and 0 for lengths.
+    `empty` counts empty translations, `repeating` those that repeat a few words although their
+    reference does not; -1 if nobody translated or counted all of them.
     Only the leading process has `samples`. `forced_bleu` is what OpenSeq2Seq prints as BLEU:
-    that of the next words it would choose in the midst of the reference. It is no BLEU of
-    translations (a model that repeats its input has 95), so it is kept apart; -1 is none.
+    it scores each next word that the model predicts from the reference so far, not
+    translations (a model that repeats its input reaches 95); -1 means none.
+    `chrf` is chrF2 of the same translations as BLEU, -1 in older events.
     """
 
-    step: int
-    loss: float
-    bleu: float = -1.0
+    step: Whole
+    loss: Number
+    bleu: Number = -1.0
     bleu_signature: str = ""
-    sentences: int
-    target_tokens: int
-    seconds: float
+    sentences: Whole
+    target_tokens: Whole
+    seconds: Seconds
     best: bool = False
-    empty: int = 0
+    empty: Whole = 0
     samples: tuple[Sample, ...] = ()
-    forced_bleu: float = -1.0
-    bleu_low: float = -1.0
-    bleu_high: float = -1.0
-    translation_length: int = 0
-    reference_length: int = 0
-    clean_training_loss: float = -1.0
-    repeating: int = -1
+    forced_bleu: Number = -1.0
+    bleu_low: Number = -1.0
+    bleu_high: Number = -1.0
+    translation_length: Whole = 0
+    reference_length: Whole = 0
+    clean_training_loss: Number = -1.0
+    repeating: Whole = -1
+    chrf: Number = -1.0
 
 
 class Saved(Event, frozen=True, kw_only=True, tag="saved"):
     """A checkpoint was written and verified. `files` maps its files to their bytes."""
 
-    step: int
+    step: Whole
     name: str
-    bytes: int
-    files: dict[str, int]
-    seconds: float
+    bytes: Whole
+    files: dict[str, Whole]
+    seconds: Seconds
 
 
 # What a warning says if processes no longer have the same weights.
@@ -157,29 +171,28 @@ WEIGHTS_DIFFER = "the weights differ between processes"
 
 
 class Warned(Event, frozen=True, kw_only=True, tag="warned"):
-    """Something went wrong that the run survived."""
+    """A problem that the run survived."""
 
-    step: int
+    step: Whole
     message: str
 
 
 class Chose(Event, frozen=True, kw_only=True, tag="chose"):
-    """How gradients are exchanged was chosen by the run itself (`sync.strategy = "auto"`).
+    """The run chose how to exchange gradients (`sync.strategy = "auto"`).
 
-    Weights are agreed on once in `every` updates (diloco); `bucket_mb` is 0 where a version
-    chose that did not choose it.
+    Machines with local updates synchronise weights once in `every` updates. `bucket_mb` is 0
+    in events of versions that did not choose it.
     """
 
-    step: int
+    step: Whole
     strategy: str
-    bits: int
+    bits: Whole
     reason: str
-    every: int = 1
-    bucket_mb: float = 0.0
+    every: Whole = 1
+    bucket_mb: Number = 0.0
 
     @property
     def message(self) -> str:
-        """Return what was chosen, in a sentence."""
         bits = f" in {self.bits} bits" if self.bits < 32 else ""
         buckets = f", {self.bucket_mb:g} MB at a time" if self.bucket_mb else ""
         what = f"gradients are exchanged by {self.strategy}{bits}{buckets}"
@@ -189,22 +202,22 @@ class Chose(Event, frozen=True, kw_only=True, tag="chose"):
 
 
 def how_often(every: int) -> str:
-    """Write what happens once in so many updates."""
+    """Return "after every update" or "once in 8 updates"."""
     return "after every update" if every == 1 else f"once in {every} updates"
 
 
 class RolledBack(Event, frozen=True, kw_only=True, tag="rolled_back"):
     """The run diverged by `step` and went back to its checkpoint of `to_step`.
 
-    From then on the schedule's rate is multiplied by `rate_factor`. `number` counts the
+    From then on it multiplies the rate of the schedule by `rate_factor`. `number` counts the
     roll-backs of the run.
     """
 
-    step: int
-    to_step: int
+    step: Whole
+    to_step: Whole
     reason: str
-    rate_factor: float
-    number: int
+    rate_factor: Number
+    number: Whole
 
     @property
     def _place(self) -> str:
@@ -212,7 +225,6 @@ class RolledBack(Event, frozen=True, kw_only=True, tag="rolled_back"):
 
     @property
     def message(self) -> str:
-        """Return what happened, in a sentence."""
         return (
             f"{self.reason}: went back to {self._place}, with {self.rate_factor:g} of "
             "the learning rate and the data that follow"
@@ -220,57 +232,57 @@ class RolledBack(Event, frozen=True, kw_only=True, tag="rolled_back"):
 
 
 class Tested(Event, frozen=True, kw_only=True, tag="tested"):
-    """The best checkpoint was scored on the test set.
+    """The score of the best checkpoint on the test set.
 
-    `bleu_low` and `bleu_high` are the 95 % interval, -1 if it was not recorded; the lengths are
-    those that BLEU compares, in its tokens, 0 if they were not recorded. `empty` is how many
-    sentences were translated as nothing; older versions did not count them.
+    `bleu_low` and `bleu_high` are the 95 % interval, -1 if not recorded; the lengths are those
+    that BLEU compares, in its tokens, 0 if not recorded. `empty` counts empty translations;
+    older versions did not count them, nor `chrf` (-1).
     """
 
-    step: int
-    bleu: float
+    step: Whole
+    bleu: Number
     bleu_signature: str
-    sentences: int
-    seconds: float
-    bleu_low: float = -1.0
-    bleu_high: float = -1.0
-    translation_length: int = 0
-    reference_length: int = 0
-    empty: int = 0
+    sentences: Whole
+    seconds: Seconds
+    bleu_low: Number = -1.0
+    bleu_high: Number = -1.0
+    translation_length: Whole = 0
+    reference_length: Whole = 0
+    empty: Whole = 0
+    chrf: Number = -1.0
 
 
 class Lost(Event, frozen=True, kw_only=True, tag="lost"):
-    """A process of the run was lost, as the sidecar of process `seen_by` saw it.
+    """The run lost a process; the sidecar of process `seen_by` noticed.
 
     `how` is one of "process died", "process stopped", "machine or link gone" or "too slow" (a
-    section took longer than its limit); `detail` says what more is known. `step` is the last
-    update of which the sidecar had heard.
+    section took longer than its limit); `detail` says what else is known. `step` is the last
+    update that the sidecar knew of.
     """
 
-    step: int
-    rank: int
+    step: Whole
+    rank: Whole
     host: str
-    pid: int
+    pid: Whole
     how: str
     detail: str = ""
-    seen_by: int = 0
+    seen_by: Whole = 0
 
     @property
     def message(self) -> str:
-        """Return what happened, in a sentence."""
         detail = f" ({self.detail})" if self.detail else ""
         return f"rank {self.rank} on {self.host} (pid {self.pid}) was lost: {self.how}{detail}"
 
 
 class Found(Event, frozen=True, kw_only=True, tag="found"):
-    """The run found something out about itself while it went on, and said so, once.
+    """A finding of the live diagnosis, announced once.
 
-    `id` is that of a finding, or "bottleneck"; `about` tells two of one kind apart, such as
-    the rank that is late. `over` says that it holds no longer: should it come back, it is said
-    again.
+    `id` is that of the finding, or "bottleneck"; `about` tells two of one kind apart, such as
+    the rank of a straggler. `over` means that the finding no longer holds; if it returns, the
+    run announces it again.
     """
 
-    step: int
+    step: Whole
     id: str
     summary: str
     about: str = ""
@@ -280,15 +292,15 @@ class Found(Event, frozen=True, kw_only=True, tag="found"):
 
 
 class Ended(Event, frozen=True, kw_only=True, tag="ended"):
-    """The process left the run in good order.
+    """The process ended as planned.
 
     `reason` is one of max_steps, max_epochs, max_time, patience (finished) or signal
-    (stopped, and saved). A run without this event was killed, or is still going.
+    (stopped, and saved). A run without this event was killed or is still running.
     """
 
-    step: int
+    step: Whole
     reason: str
-    seconds: float
+    seconds: Seconds
 
 
 AnyEvent = (
@@ -314,21 +326,37 @@ def to_line(event: AnyEvent) -> bytes:
     return _encoder.encode(event)
 
 
-def from_lines(lines: Iterable[bytes]) -> Iterator[AnyEvent]:
-    """Yield the events in `lines`, passing over what this version does not know."""
+def from_lines(lines: Iterable[bytes], damaged: list[str] | None = None) -> Iterator[AnyEvent]:
+    """Yield the events in `lines`; skip what this version does not know.
+
+    Add what is wrong with each damaged line to `damaged`.
+    """
     for line in lines:
         try:
             yield _decoder.decode(line)
-        except msgspec.ValidationError:
-            yield from _with_nulls(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue  # a torn line
+        except msgspec.ValidationError as error:
+            yield from _with_nulls(line, error, damaged)
+        except PARSER_ERRORS as error:
+            note_damage(error, damaged)
 
 
-def _with_nulls(line: bytes) -> Iterator[AnyEvent]:
-    # JSON has no word for a number that is not finite: it is written as null, and no event
-    # has any other use for null. What still does not fit is from a newer version.
-    table = msgspec.json.decode(line)
-    with suppress(msgspec.ValidationError, AttributeError):
-        numbers = {key: math.nan if value is None else value for key, value in table.items()}
-        yield msgspec.convert(numbers, AnyEvent)
+def note_damage(error: Exception, damaged: list[str] | None) -> None:
+    """Add what is wrong with a line to `damaged`, unless it is torn or of a newer version."""
+    words = reason(error)  # every kill tears a line; a new kind of event is no damage
+    if damaged is not None and not re.search("truncated|Invalid value", words):
+        damaged.append(words)
+
+
+def _with_nulls(line: bytes, error: Exception, damaged: list[str] | None) -> Iterator[AnyEvent]:
+    # JSON cannot hold a number that is not finite: it becomes null, and no event uses null
+    # for anything else.
+    try:
+        table = msgspec.json.decode(line, type=dict[str, Any])
+        nulls = {key for key, value in table.items() if value is None}
+        # 0.5 is allowed for every number, and for no count.
+        event: AnyEvent = msgspec.convert(table | dict.fromkeys(nulls, 0.5), AnyEvent)
+    except PARSER_ERRORS:
+        note_damage(error, damaged)
+        return
+    nulls &= set(event.__struct_fields__)
+    yield msgspec.structs.replace(event, **dict.fromkeys(nulls, math.nan))

@@ -1,16 +1,18 @@
-"""A run while it is being written: at each look only what is new is read.
+"""Follow a run while it is being written: each look reads only what is new.
 
-Of the updates the last ones are kept, and the course of the loss in outline, so that a run of
-weeks on many machines takes no more room than one of minutes. Of what the machines did, the
-last samples are kept as well.
+The follower keeps the latest updates and samples, and an outline of the loss curve, so that a
+run of weeks on many machines takes no more memory than one of minutes.
 """
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from unisono.records import monitor_events as sampled
+from unisono.records import view
+from unisono.records.damage import DamageLog
 from unisono.records.events import (
     AnyEvent,
     Ended,
@@ -25,52 +27,46 @@ from unisono.records.events import (
     Warned,
     from_lines,
 )
-from unisono.records.layout import RunDirectory
+from unisono.records.layout import RunDirectory, numbered_files
 from unisono.records.monitor_events import Machine, MachineLog, Sampled, told_apart
 from unisono.records.status import leader_lives
-from unisono.records.view import (
-    RunView,
-    add_event,
-    lost_once,
-    of_kind,
-    read_config,
-    read_json,
-    warnings_of,
-)
+from unisono.small_files import LONGEST_EVENT, open_regular
 
 KEPT_STEPS = 300
 KEPT_SAMPLES = 300
-OUTLINE = 400  # points of the course of the loss: at least as many, at most twice
+OUTLINE = 400  # points of the loss curve: at least as many, at most twice
 CHUNK_BYTES = 2**20
 RECENT_BYTES = 2**18  # of a file, at least: a start and what came shortly before
 
 
 @dataclass
 class _Tail:
-    """A file to which lines are added."""
+    """A file that grows by lines."""
 
     path: Path
     read: int = 0
     torn: bytes = b""
+    damaged: list[str] = field(default_factory=list)
 
     @property
     def began_anew(self) -> bool:
-        """Return whether another run has begun in its place."""
-        return self.path.stat().st_size < self.read
+        """Return whether the file is shorter than before: another run began here."""
+        return _bytes_of(self.path) < self.read
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines that are new."""
-        with self.path.open("rb") as file:
+        """Yield the new lines."""
+        with suppress(OSError), open_regular(self.path) as file:
             file.seek(self.read)
             while data := file.read(CHUNK_BYTES):
                 self.read += len(data)
                 *lines, self.torn = (self.torn + data).split(b"\n")
+                self.torn = self.torn[:LONGEST_EVENT]
                 yield from (line for line in lines if line.strip())
 
 
 @dataclass
 class _Rank:
-    """What one process has told so far."""
+    """The events of one process so far."""
 
     tail: _Tail
     steps: deque[StepTaken] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
@@ -80,8 +76,7 @@ class _Rank:
     last: float = 0.0
 
     def look(self) -> None:
-        """Take in what is new."""
-        for event in from_lines(self.tail.lines()):
+        for event in from_lines(self.tail.lines(), self.tail.damaged):
             self.last = max(self.last, event.time)
             if isinstance(event, StepTaken):
                 self.steps.append(event)
@@ -89,7 +84,7 @@ class _Rank:
                 continue
             if isinstance(event, Started | RolledBack):
                 self._undo(event.to_step if isinstance(event, RolledBack) else event.step)
-            add_event(self.others, event)
+            view.add_event(self.others, event)
 
     def _draw(self, event: StepTaken) -> None:
         if event.step % self.every == 0:
@@ -99,7 +94,7 @@ class _Rank:
             self.outline = [point for point in self.outline if point[0] % self.every == 0]
 
     def _undo(self, step: int) -> None:
-        """Forget what belongs to weights that no longer exist."""
+        """Forget updates after `step`, whose weights no longer exist."""
         while self.steps and self.steps[-1].step > step:
             self.steps.pop()
         self.outline = [point for point in self.outline if point[0] <= step]
@@ -107,7 +102,7 @@ class _Rank:
 
 @dataclass
 class _Sampler:
-    """What was sampled on one machine so far."""
+    """The samples of one machine so far."""
 
     tail: _Tail
     machines: list[Machine] = field(default_factory=list)
@@ -115,8 +110,7 @@ class _Sampler:
     warnings: list[Warned] = field(default_factory=list)
 
     def look(self) -> None:
-        """Take in what is new."""
-        for event in sampled.from_lines(self.tail.lines()):
+        for event in sampled.from_lines(self.tail.lines(), self.tail.damaged):
             if isinstance(event, Machine):
                 self.machines.append(event)
             elif isinstance(event, Sampled):
@@ -126,51 +120,54 @@ class _Sampler:
 
     @property
     def log(self) -> MachineLog:
-        """Return it as a report reads it."""
         return MachineLog(tuple(self.machines), tuple(self.samples), tuple(self.warnings))
 
 
 class Follower:
-    """Looks at a run again and again; if that is `recent`, at the last session of most ranks.
+    """Looks at a run repeatedly; if `recent`, it skips the history of all ranks but rank 0.
 
-    Rank 0 tells the story of the run and is always read from its beginning.
+    Rank 0 records the history of the run, so its file is always read from the beginning.
     """
 
     def __init__(self, path: Path, *, recent: bool = False) -> None:
-        self._path, self._config = path, read_config(path)
-        self._directory = RunDirectory(path)
-        self._environment = read_json(self._directory.environment)
-        self._corpus = read_json(self._directory.corpus)
+        self._path, self._directory, self._damage = path, RunDirectory(path), DamageLog(path)
+        self._config = view.read_config(path, self._damage)
+        self._environment = self._damage.table(self._directory.environment)
+        self._corpus = self._damage.table(self._directory.corpus)
         self._ranks: dict[int, _Rank] = {}
         self._samplers: dict[int, _Sampler] = {}
         self._skipped = _history(path) if recent else {}
 
     @property
     def outline(self) -> list[tuple[int, float]]:
-        """Return the course of the training loss, in outline."""
+        """Return an outline of the training loss."""
         return self._ranks[0].outline if 0 in self._ranks else []
 
-    def look(self) -> RunView:
+    def look(self) -> view.RunView:
         """Return the run as it stands now, with the last updates of each process."""
         for number, path in _files(self._path / "events"):
             if number not in self._ranks or self._ranks[number].tail.began_anew:
                 self._ranks[number] = _Rank(self._tail(path))
-            self._ranks[number].look()
+            self._look_at(self._ranks[number])
         for number, path in _files(self._path / "monitor"):
             if number not in self._samplers or self._samplers[number].tail.began_anew:
                 self._samplers[number] = _Sampler(self._tail(path))
-            self._samplers[number].look()
+            self._look_at(self._samplers[number])
         return self._view()
+
+    def _look_at(self, told: _Rank | _Sampler) -> None:
+        told.look()
+        self._damage.lines(told.tail.path, told.tail.damaged)
 
     def _tail(self, path: Path) -> _Tail:
         return _Tail(path, read=self._skipped.pop(path, 0))
 
-    def _view(self) -> RunView:
+    def _view(self) -> view.RunView:
         leader = self._ranks[0].others if 0 in self._ranks else []
         everybody = [event for rank in self._ranks.values() for event in rank.others]
-        starts, validations = of_kind(everybody, Started), of_kind(leader, Validated)
+        starts, validations = view.of_kind(everybody, Started), view.of_kind(leader, Validated)
         lives = leader_lives(self._directory, starts)
-        return RunView(
+        return view.RunView(
             path=self._path,
             config=self._config,
             environment=self._environment,
@@ -178,31 +175,35 @@ class Follower:
             starts=told_apart(starts),
             ranks={number: tuple(rank.steps) for number, rank in self._ranks.items()},
             validations=tuple(validations),
-            saves=tuple(of_kind(leader, Saved)),
+            saves=tuple(view.of_kind(leader, Saved)),
             warnings=(
-                *warnings_of(leader),
+                *view.warnings_of(leader),
                 *(warned for one in self._samplers.values() for warned in one.warnings),
             ),
-            tests=tuple(of_kind(leader, Tested)),
-            losses=lost_once(of_kind(everybody, Lost)),
-            ends=tuple(of_kind(leader, Ended)),
+            tests=tuple(view.of_kind(leader, Tested)),
+            losses=view.lost_once(view.of_kind(everybody, Lost)),
+            ends=tuple(view.of_kind(leader, Ended)),
             samples={event.step: event.samples for event in validations},
             seen=(self._ranks[0].last,) if 0 in self._ranks else (),
             machines={number: one.log for number, one in self._samplers.items()},
-            found=tuple(of_kind(leader, Found)),
+            found=tuple(view.of_kind(leader, Found)),
             gone=lives is False,
             alive=lives is True,
+            damaged=self._damage.sentences,
         )
 
 
 def _history(run: Path) -> dict[Path, int]:
-    """Return by file how much of it is history now; its last line may be cut."""
+    """Return how many bytes of each file to skip; this may cut a line in two."""
     events = [path for number, path in _files(run / "events") if number]
     samples = [path for _, path in _files(run / "monitor")]
-    return {path: max(0, path.stat().st_size - RECENT_BYTES) for path in (*events, *samples)}
+    return {path: max(0, _bytes_of(path) - RECENT_BYTES) for path in (*events, *samples)}
 
 
 def _files(directory: Path) -> Iterator[tuple[int, Path]]:
     """Yield the files of a directory that are named after ranks, with the rank."""
-    for path in sorted(directory.glob("rank-*.jsonl")):
-        yield int(path.stem.removeprefix("rank-")), path
+    yield from numbered_files(directory, "rank", ".jsonl")
+
+
+def _bytes_of(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0

@@ -1,81 +1,34 @@
 """Where everything is in a run directory."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 
-@dataclass(frozen=True)
 class RunDirectory:
     """The names in a run directory. It creates nothing by itself."""
 
-    path: Path
-
-    @property
-    def config(self) -> Path:
-        """Return the settings as resolved, every value spelled out."""
-        return self.path / "config.toml"
-
-    @property
-    def environment(self) -> Path:
-        """Return versions, hosts, devices, interfaces, commit and command line."""
-        return self.path / "environment.json"
-
-    @property
-    def corpus(self) -> Path:
-        """Return the manifest of the corpus the run was trained on."""
-        return self.path / "corpus.json"
-
-    @property
-    def status(self) -> Path:
-        """Return how it stands with the run, in one look."""
-        return self.path / "status.json"
-
-    @property
-    def exchange(self) -> Path:
-        """Return which exchange of gradients was chosen for the run, and why."""
-        return self.path / "exchange.json"
-
-    @property
-    def lock(self) -> Path:
-        """Return the file that the process which writes here holds locked."""
-        return self.path / "lock"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Return the directory of checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def tensorboard(self) -> Path:
-        """Return the directory TensorBoard reads."""
-        return self.path / "tensorboard"
-
-    @property
-    def samples(self) -> Path:
-        """Return the directory of translations over time."""
-        return self.path / "samples"
-
-    @property
-    def losses(self) -> Path:
-        """Return the directory of what each validation sentence cost over time."""
-        return self.path / "losses"
-
-    @property
-    def loss_tokens(self) -> Path:
-        """Return the file of the tokens of each validation sentence."""
-        return self.losses / "tokens.npy"
-
-    @property
-    def bundle(self) -> Path:
-        """Return the directory to ship."""
-        return self.path / "bundle"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"  # all settings, with their defaults filled in
+        self.environment = path / "environment.json"  # versions, host, devices, commit
+        self.corpus = path / "corpus.json"  # the manifest of the corpus
+        self.status = path / "status.json"  # the state of the run
+        self.exchange = path / "exchange.json"  # which strategy `auto` chose, and why
+        self.lock = path / "lock"  # which the process that writes here holds locked
+        self.checkpoints = path / "checkpoints"
+        self.tensorboard = path / "tensorboard"
+        self.samples = path / "samples"  # translations at each validation, of older versions
+        self.losses = path / "losses"  # the loss of each validation sentence
+        self.loss_tokens = self.losses / "tokens.npy"
+        self.bundle = path / "bundle"  # the directory to ship
 
     def events(self, rank: int) -> Path:
-        """Return the file of events of process `rank`."""
+        """Return the events of process `rank`."""
         return self.path / "events" / f"rank-{rank:04d}.jsonl"
 
     def stacks(self, rank: int) -> Path:
-        """Return where process `rank` stood when it had to end."""
+        """Return the file of stack traces that process `rank` writes when it has to end."""
         return self.path / "stacks" / f"rank-{rank:04d}.txt"
 
     def monitor(self, rank: int) -> Path:
@@ -83,13 +36,21 @@ class RunDirectory:
         return self.path / "monitor" / f"rank-{rank:04d}.jsonl"
 
     def sample(self, step: int) -> Path:
-        """Return the file of sample translations at `step`."""
+        """Return the sample translations at `step`."""
         return self.samples / f"step-{step:07d}.tsv"
 
     def sentence_losses(self, step: int) -> Path:
-        """Return the file of what each validation sentence cost after `step`."""
+        """Return the losses of the validation sentences after `step`."""
         return self.losses / f"step-{step:07d}.npy"
 
     def report(self, suffix: str) -> Path:
-        """Return the report with ending `suffix`: html, json or md."""
+        """Return the report with the suffix html, json or md."""
         return self.path / f"report.{suffix}"
+
+
+def numbered_files(directory: Path, prefix: str, suffix: str) -> Iterator[tuple[int, Path]]:
+    """Yield the files named like `rank-0003.jsonl`, in order; skip all others."""
+    name = re.compile(rf"{prefix}-([0-9]{{1,12}})\{suffix}")
+    for path in sorted(directory.glob(f"{prefix}-*{suffix}")):
+        if found := name.fullmatch(path.name):
+            yield int(found[1]), path

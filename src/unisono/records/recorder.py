@@ -1,10 +1,12 @@
-"""What a run writes: its environment, its events, and the same for TensorBoard. No torch."""
+"""Record a run: its environment, its events, and its numbers for TensorBoard. No torch."""
 
 import os
 import platform
 import re
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,15 +17,15 @@ from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from tensorboard.summary.writer.record_writer import RecordWriter
 
-from unisono.jsonl import LineWriter
 from unisono.records.events import AnyEvent, Sample, StepTaken, Tested, Validated, to_line
 from unisono.records.layout import RunDirectory
+from unisono.small_files import LineWriter
 
 
 class Recorder:
-    """Writes one process's events; the leading process's go to TensorBoard, too."""
+    """Writes the events of one process; those of the leading process also to TensorBoard."""
 
     def __init__(self, run: Path, rank: int, *, leads: bool) -> None:
         directory = RunDirectory(run)
@@ -31,16 +33,16 @@ class Recorder:
         self._board = TensorBoardSink(directory.tensorboard) if leads else None
 
     def write(self, event: AnyEvent) -> None:
-        """Record `event`."""
         self._lines.write(to_line(event))
         if self._board is not None:
-            self._board.write(event)
+            with suppress(OSError):  # the events above are the record, this is a copy
+                self._board.write(event)
 
     def close(self) -> None:
-        """Close the files."""
         self._lines.close()
         if self._board is not None:
-            self._board.close()
+            with suppress(OSError):
+                self._board.close()
 
 
 FLUSH_SECONDS = 5
@@ -50,7 +52,13 @@ class TensorBoardSink:
     """Writes the numbers of steps, validations and the test for TensorBoard to show."""
 
     def __init__(self, directory: Path) -> None:
-        self._writer = EventFileWriter(str(directory), flush_secs=FLUSH_SECONDS)
+        directory.mkdir(parents=True, exist_ok=True)
+        # TensorBoard's own writer opens the file again and again, in a thread that dies when
+        # somebody moves the directory.
+        name = f"events.out.tfevents.{time.time():010.0f}.{platform.node()}.{os.getpid()}"
+        self._file = (directory / name).open("ab")
+        self._writer, self._flushed = RecordWriter(self._file), 0.0
+        self._add(Record(wall_time=time.time(), file_version="brain.Event:2"))
 
     def write(self, event: AnyEvent) -> None:
         """Write the numbers of `event`, if it has any."""
@@ -61,15 +69,20 @@ class TensorBoardSink:
         if isinstance(event, Validated) and event.samples:
             values.append(_table_of(event.samples))
         record = Record(wall_time=event.time, step=event.step, summary=Summary(value=values))
-        self._writer.add_event(record)
+        self._add(record)
+
+    def _add(self, record: Record) -> None:
+        self._writer.write(record.SerializeToString())
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self._file.flush()
+            self._flushed = time.monotonic()
 
     def close(self) -> None:
-        """Write what is left."""
-        self._writer.close()
+        self._file.close()
 
 
 def numbers_of(event: AnyEvent) -> dict[str, float]:
-    """Return what TensorBoard is shown of `event`, by tag."""
+    """Return the numbers of `event` for TensorBoard, by tag."""
     if isinstance(event, StepTaken):
         return {
             "train/loss": event.loss,
@@ -97,7 +110,8 @@ def _bleu(place: str, event: Validated | Tested) -> dict[str, float]:
     """Return BLEU with the ends of its 95 % interval, if that was recorded."""
     low, high = f"{place}/bleu_low", f"{place}/bleu_high"
     ends = {low: event.bleu_low, high: event.bleu_high} if event.bleu_low >= 0 else {}
-    return {f"{place}/bleu": event.bleu, **ends}
+    chrf = {f"{place}/chrf": event.chrf} if event.chrf >= 0 else {}
+    return {f"{place}/bleu": event.bleu, **ends, **chrf}
 
 
 def _table_of(samples: tuple[Sample, ...]) -> Summary.Value:
@@ -121,15 +135,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-RECORDED_PACKAGES = (
-    "unisono",
-    "torch",
-    "numpy",
-    "sentencepiece",
-    "sacrebleu",
-    "safetensors",
-    "msgspec",
-)
+_LIBRARIES = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors", "msgspec")
 _SECRET = re.compile(r"(?i)(token|key|secret|password|passwd)=\S+")
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 
@@ -140,7 +146,7 @@ def describe_environment(devices: list[str]) -> dict[str, Any]:
         "host": platform.node(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in RECORDED_PACKAGES},
+        "packages": {name: _version(name) for name in ("unisono", *_LIBRARIES)},
         "commit": _commit(),
         "command": [redact(argument) for argument in sys.argv],
         "cores": len(os.sched_getaffinity(0)),

@@ -1,7 +1,7 @@
 """The loss of each validation sentence at each evaluation, and translations that repeat words.
 
-With these losses a report compares two evaluations sentence by sentence, which tells a
-difference from chance long before the two means do. A file holds -log p of every target
+With these losses a report compares two evaluations sentence by sentence, which separates a
+real difference from chance much earlier than two means do. A file holds -log p of every target
 sentence in nats, float32, in the order of the set; `tokens.npy` holds the number of tokens of
 each, its end included.
 """
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from unisono import atomic
 from unisono.records.layout import RunDirectory
+from unisono.small_files import read_bytes
 
 Losses = NDArray[np.float32]
 Tokens = NDArray[np.int32]
@@ -33,7 +34,7 @@ CLOSE = 1e-4  # float32 and the order of a sum make less of a difference
 
 @dataclass(frozen=True, eq=False)
 class SentenceLosses:
-    """The tokens of the sentences, and what they cost after each of some steps."""
+    """The number of tokens of each sentence, and its loss after some steps."""
 
     tokens: Tokens = field(default_factory=lambda: np.empty(0, np.int32))
     at_step: Mapping[int, Losses] = field(default_factory=dict)
@@ -53,7 +54,7 @@ def write_losses(run: Path, step: int, losses: Sequence[float], tokens: Tokens) 
 def read_losses(run: Path, mean_at_step: Mapping[int, float]) -> SentenceLosses:
     """Read the losses of those steps whose mean per token is as given.
 
-    A file that is missing or damaged, or belongs to weights that were given up, is passed over.
+    It skips files that are missing, damaged, or of weights that the run has discarded.
     """
     directory = RunDirectory(run)
     tokens = _read(directory.loss_tokens, np.int32)
@@ -76,12 +77,12 @@ def _bytes(array: NDArray[Any]) -> bytes:
 
 
 def _read(path: Path, kind: type[np.generic]) -> NDArray[Any] | None:
-    """Return the row of numbers in a file as `_bytes` makes them, or None if it is not one.
+    """Return the array in a file that `_bytes` made, or None if the file is something else.
 
-    numpy's own reader evaluates the header, and answers a damaged one with errors of any kind.
+    numpy's own reader evaluates the header and raises errors of any kind if it is damaged.
     """
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError:
         return None
     header, dtype = _HEADER.match(data), np.dtype(kind).newbyteorder("<")

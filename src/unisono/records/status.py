@@ -1,7 +1,7 @@
 """`status.json`: the state of a run, and whether its leading process is still alive.
 
 The leading process writes the file. torchrun exits with 1 even after everything was saved;
-this file knows better. On the leader's own machine, its process and lock tell more.
+this file says what happened. On the leader's own machine, its process and its lock say more.
 """
 
 import os
@@ -15,22 +15,23 @@ import msgspec
 import psutil
 
 from unisono.lock import is_locked
-from unisono.records.events import Started
+from unisono.records.events import Seconds, Started, Whole
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import shared_names
+from unisono.small_files import PARSER_ERRORS, read_bytes
 
 State = Literal["starting", "running", "done", "preempted", "failed", "lost"]
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How it stands. `exit_code` is that of the leading process, -1 while it runs.
+    """The state of a run. `exit_code` is that of the leading process, -1 while it runs.
 
-    A run that says `running`, but has not said so for a while, was killed with its machine.
+    A run whose status is `running` but old was killed together with its machine.
     """
 
     state: State
-    step: int = 0
-    time: float = 0.0
+    step: Whole = 0
+    time: Seconds = 0.0
     exit_code: int = -1
     message: str = ""
     host: str = ""
@@ -39,32 +40,39 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_status(directory: RunDirectory, status: Status) -> None:
-    """Write `status`, with the time of now; readers see the old or the new, never a part."""
+    """Write `status` with the current time; readers see the old or the new, never a part."""
     path = directory.status
     stamped = msgspec.structs.replace(status, time=time.time())
     text = msgspec.json.format(msgspec.json.encode(stamped), indent=2) + b"\n"
-    # Not forced to the disk: it is written often, and after a power cut it is out of date.
+    # Not forced to the disk: it changes often, and after a power cut it is outdated anyway.
     temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
-    temporary.write_bytes(text)
-    temporary.rename(path)
+    try:
+        temporary.write_bytes(text)
+        temporary.rename(path)
+    except OSError:
+        # On a full disk the old status still has its block; better torn than wrong.
+        temporary.unlink(missing_ok=True)
+        with path.open("r+b") as file:
+            file.write(text)
+            file.truncate()
 
 
 def read_status(directory: RunDirectory) -> Status | None:
-    """Return how it stands with a run, or None if it does not say."""
-    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return msgspec.json.decode(directory.status.read_bytes(), type=Status)
+    """Return the status of a run, or None if there is none."""
+    with suppress(OSError, *PARSER_ERRORS):
+        return msgspec.json.decode(read_bytes(directory.status), type=Status)
     return None
 
 
 ENDED_BADLY = ("failed", "lost")
-SAME_PROCESS_SECONDS = 60.0  # clocks may be set; no number of a process comes back so soon
+SAME_PROCESS_SECONDS = 60.0  # clocks may be adjusted; no pid is reused so soon
 
 
 def leader_lives(directory: RunDirectory, starts: Sequence[Started]) -> bool | None:
-    """Return whether the process that led the last start lives; None if nobody can tell.
+    """Return whether the leading process of the last start runs; None if that is unknown.
 
-    That is so on another machine, unless the run itself wrote down that it failed. `starts`
-    have the names that the machines have themselves.
+    On another machine it is, unless the run recorded that it failed. `starts` must hold the
+    machines' own names.
     """
     leading = [start for start in starts if start.rank == 0]
     if not leading:
@@ -75,7 +83,7 @@ def leader_lives(directory: RunDirectory, starts: Sequence[Started]) -> bool | N
         return False
     if not _is_here(start, starts):
         return None
-    # In a container, the number of a process outside of it says nothing. The lock does.
+    # From inside a container, a pid outside of it says nothing. The lock does.
     held, there = is_locked(directory.lock), _has_its_number(start)
     if held is None:
         return True if there else None
@@ -100,8 +108,8 @@ def _has_its_number(start: Started) -> bool:
 def was_preempted(run: Path, *, since: float) -> bool:
     """Return whether a run that ended after `since` was stopped by a signal and has saved.
 
-    torchrun exits with 1 even after a perfect save; the run itself knows better. What an
-    earlier session reported about itself does not count.
+    torchrun exits with 1 even after a perfect save, so the status decides. The status of an
+    earlier session does not count.
     """
     status = read_status(RunDirectory(run))
     return status is not None and status.state == "preempted" and status.time >= since

@@ -4,11 +4,8 @@ A run directory that `unisono import` wrote also has `imported.json`. Its events
 records of the other trainer say and nothing else: unknown numbers are null, unknown counts 0.
 """
 
-import json
 import math
-import tomllib
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from unisono.errors import DataError
-from unisono.jsonl import read_lines
+from unisono.records.damage import DamageLog
 from unisono.records.events import (
     AnyEvent,
     Ended,
@@ -32,23 +29,24 @@ from unisono.records.events import (
     Warned,
     from_lines,
 )
-from unisono.records.layout import RunDirectory
+from unisono.records.layout import RunDirectory, numbered_files
 from unisono.records.monitor_events import MachineLog, latest_starts, read_machines, told_apart
 from unisono.records.sentence_losses import SentenceLosses, read_losses
-from unisono.records.status import leader_lives, read_status
+from unisono.records.status import ENDED_BADLY, Status, leader_lives
+from unisono.small_files import toml_table
 
 NAME = "imported.json"
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run comes from, and what the one who imported it said about it.
+    """The origin of an imported run, and the facts that the user gave with it.
 
-    `every_steps` is how many updates lie between two records: a step event stands for the last
-    of them, and its seconds are their mean. `clock` says whether times are those of a clock or
-    count from 0, `ended` whether the records say that training came to its end. Of `processes`,
-    `machines`, `parameters` and `link_bits_per_second` 0 means not known; `told` names those
-    that were given on the command line. `link_measured` says that the rate of the link was
-    measured, not bought. `notes` say in words what has to be known to read the numbers.
+    `every_steps` is the number of updates between two records: a step event stands for the last
+    of them, and its seconds are their mean. `clock` says whether times come from a clock or
+    count from 0, `ended` whether the records say that training ended. For `processes`,
+    `machines`, `parameters` and `link_bits_per_second`, 0 means unknown; `told` names those
+    given on the command line. `link_measured` says that the rate of the link was measured, not
+    nominal. `notes` say what a reader of the numbers must know.
     """
 
     trainer: str
@@ -68,10 +66,12 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_imported(run: Path) -> Imported | None:
-    """Return what is known of where the run comes from, or None if it is one of our own."""
-    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return msgspec.json.decode((run / NAME).read_bytes(), type=Imported)
-    return None
+    """Return the origin of an imported run, or None for a run of Unisono."""
+    return _imported(run, DamageLog(run))
+
+
+def _imported(run: Path, damage: DamageLog) -> Imported | None:
+    return damage.parsed(run / NAME, msgspec.json.Decoder(Imported).decode)
 
 
 def imported_bytes(imported: Imported) -> bytes:
@@ -87,16 +87,15 @@ UNDONE = (StepTaken, Validated, Saved)
 class RunView:
     """Everything known of a run.
 
-    What a crash undid is not in it, but `seen` holds the times of all that rank 0 recorded.
+    It leaves out what a crash undid, but `seen` holds the times of all events of rank 0.
     `steps`, `validations`, `saves`, `warnings` are those of rank 0; `ranks` holds every rank's
-    steps. `losses` holds every process that was lost, once, as the first who saw it tells.
-    `imported` says where a run comes from that another trainer made.
-    `sentence_losses` are those of the validations, as far as they were written down.
-    `machines` holds what was sampled on each machine, by its first rank. `found` is what the
-    run said of itself while it went on. `undone` are the seconds of updates, validations and
-    saves that a crash or a roll-back undid. `message` is why the run failed, in its own words.
-    `gone` says that the process which leads the run has certainly ended, `alive` that it
-    certainly lives; from elsewhere, neither can be told.
+    steps. `losses` holds every lost process once, as the first sidecar saw it. `imported` is
+    the origin of a run of another trainer. `sentence_losses` are those of the validations, as
+    far as they were written. `machines` holds the samples of each machine, by its first rank.
+    `found` is what the live diagnosis announced. `undone` is the time of updates, validations
+    and saves that a crash or a roll-back undid. `message` says why the run failed, in its own
+    words. `gone` means that the leading process has certainly ended, `alive` that it certainly
+    runs; on another machine, neither is known. `damaged` has a sentence for each damaged file.
     """
 
     path: Path
@@ -121,6 +120,7 @@ class RunView:
     message: str = ""
     gone: bool = False
     alive: bool = False
+    damaged: tuple[str, ...] = ()
 
     @property
     def steps(self) -> tuple[StepTaken, ...]:
@@ -134,27 +134,29 @@ class RunView:
 
     @property
     def last_starts(self) -> tuple[Started, ...]:
-        """Return each rank's latest start, in order of rank, as far as the last world goes."""
+        """Return the latest start of each rank of the last session, in order of rank."""
         return latest_starts(self.starts)
 
 
 def read_run(path: Path) -> RunView:
     """Read the run directory at `path`, finished, running or broken off."""
-    directory, config = RunDirectory(path), read_config(path)
+    directory, damage = RunDirectory(path), DamageLog(path)
+    config = read_config(path, damage)
     recorded = {
-        int(file.stem.removeprefix("rank-")): list(from_lines(read_lines(file)))
-        for file in sorted((path / "events").glob("rank-*.jsonl"))
+        rank: damage.events(file, from_lines)
+        for rank, file in numbered_files(path / "events", "rank", ".jsonl")
     }
     by_rank = {rank: _standing(events) for rank, events in recorded.items()}
     leader = by_rank.get(0, [])
     starts = [e for events in by_rank.values() for e in of_kind(events, Started)]
     lives = leader_lives(directory, starts)
-    machines = read_machines(directory)
+    machines = read_machines(directory, damage)
+    status = damage.parsed(directory.status, msgspec.json.Decoder(Status).decode)
     return RunView(
         path=path,
         config=config,
-        environment=read_json(directory.environment),
-        corpus=read_json(directory.corpus),
+        environment=damage.table(directory.environment),
+        corpus=damage.table(directory.corpus),
         starts=told_apart(starts),
         ranks={rank: tuple(of_kind(events, StepTaken)) for rank, events in by_rank.items()},
         validations=tuple(of_kind(leader, Validated)),
@@ -166,21 +168,22 @@ def read_run(path: Path) -> RunView:
         tests=tuple(of_kind(leader, Tested)),
         losses=lost_once([e for events in recorded.values() for e in of_kind(events, Lost)]),
         ends=tuple(of_kind(leader, Ended)),
-        samples=_samples(directory.samples, of_kind(leader, Validated)),
+        samples=_samples(directory.samples, of_kind(leader, Validated), damage),
         seen=tuple(event.time for event in recorded.get(0, [])),
-        imported=read_imported(path),
+        imported=_imported(path, damage),
         sentence_losses=read_losses(path, {v.step: v.loss for v in of_kind(leader, Validated)}),
         machines=machines,
         found=tuple(of_kind(leader, Found)),
         undone=_seconds(recorded.get(0, [])) - _seconds(leader),
-        message=_message(directory),
+        message=status.message if status and status.state in ENDED_BADLY else "",
         gone=lives is False,
         alive=lives is True,
+        damaged=damage.sentences,
     )
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """Return the settings of the run at `path`; what has none is no run."""
+def read_config(path: Path, damage: DamageLog) -> dict[str, Any]:
+    """Return the settings of the run at `path`; without them it is not a run."""
     config = RunDirectory(path).config
     if not config.is_file():
         raise DataError(
@@ -188,7 +191,7 @@ def read_config(path: Path) -> dict[str, Any]:
             where=str(path),
             fix="name a directory that `unisono train` wrote, such as runs/demo",
         )
-    return tomllib.loads(config.read_text("utf-8"))
+    return damage.table(config, toml_table)
 
 
 def of_kind(events: Iterable[AnyEvent], kind: type[E]) -> list[E]:
@@ -197,7 +200,7 @@ def of_kind(events: Iterable[AnyEvent], kind: type[E]) -> list[E]:
 
 
 def lost_once(told: Iterable[Lost]) -> tuple[Lost, ...]:
-    """Return each lost process once: on every machine that was left, somebody saw it."""
+    """Return each lost process once: a sidecar on every surviving machine reports it."""
     first: dict[tuple[int, str, int], Lost] = {}
     for event in sorted(told, key=lambda event: event.time):
         first.setdefault((event.rank, event.host, event.pid), event)
@@ -214,14 +217,9 @@ def warnings_of(events: Iterable[AnyEvent]) -> list[Warned]:
 
 
 def _seconds(events: Iterable[AnyEvent]) -> float:
-    """Return how long updates, validations and saves took, as far as they say it."""
+    """Return how long updates, validations and saves took, where that is recorded."""
     told = (event.seconds for event in events if isinstance(event, UNDONE))
     return sum(seconds for seconds in told if math.isfinite(seconds))
-
-
-def _message(directory: RunDirectory) -> str:
-    status = read_status(directory)
-    return status.message if status is not None and status.state in ("failed", "lost") else ""
 
 
 def _standing(events: list[AnyEvent]) -> list[AnyEvent]:
@@ -250,28 +248,21 @@ def _up_to(events: list[AnyEvent], step: int) -> list[AnyEvent]:
 
 
 def _again(event: AnyEvent, later: RolledBack) -> bool:
-    # Killed before the roll-back was saved, a run comes to the same one a second time.
+    # A run that was killed before it saved the roll-back makes the same one again.
     return isinstance(event, RolledBack) and event.number >= later.number
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the table in a file; an empty one if there is none."""
-    if not path.is_file():
-        return {}
-    value = json.loads(path.read_text("utf-8"))
-    return value if isinstance(value, dict) else {}
-
-
-def _samples(directory: Path, told: list[Validated]) -> dict[int, tuple[Sample, ...]]:
+def _samples(
+    directory: Path, told: list[Validated], damage: DamageLog
+) -> dict[int, tuple[Sample, ...]]:
     """Return the samples of the validations that stand."""
-    files = _read_samples(directory)  # all that older versions wrote
+    files = {  # all that older versions wrote
+        step: damage.parsed(file, _sample_rows) or ()
+        for step, file in numbered_files(directory, "step", ".tsv")
+    }
     return {v.step: v.samples or files.get(v.step, ()) for v in told}
 
 
-def _read_samples(directory: Path) -> dict[int, tuple[Sample, ...]]:
-    samples = {}
-    for path in sorted(directory.glob("step-*.tsv")):
-        rows = [line.split("\t") for line in path.read_text("utf-8").split("\n") if line]
-        found = tuple(Sample(*row) for row in rows if len(row) == 3)
-        samples[int(path.stem.removeprefix("step-"))] = found
-    return samples
+def _sample_rows(data: bytes) -> tuple[Sample, ...]:
+    rows = [line.split("\t") for line in data.decode("utf-8").split("\n") if line]
+    return tuple(Sample(*row) for row in rows if len(row) == 3)

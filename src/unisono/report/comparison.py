@@ -39,7 +39,6 @@ class ComparisonRow:
 
     @property
     def differs(self) -> bool:
-        """Return whether the runs differ in it."""
         return len(set(self.cells)) > 1
 
 
@@ -199,7 +198,6 @@ class TimeAxis:
 
     @property
     def seconds(self) -> float:
-        """Return how long the run took in all."""
         return sum(session.seconds for session in self.sessions)
 
     def at(self, time: float) -> float:

@@ -71,7 +71,6 @@ class TimeSlice:
 
     @property
     def label(self) -> str:
-        """Return the slice in words."""
         return f"{self.name} {self.percent}"
 
 

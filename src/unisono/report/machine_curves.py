@@ -33,7 +33,6 @@ class TimedBin:
 
     @property
     def seconds(self) -> float:
-        """Return how long they took."""
         return sum(stretch.seconds for stretch in self.stretches)
 
 

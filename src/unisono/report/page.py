@@ -20,8 +20,10 @@ from unisono.diagnose.case import open_case
 from unisono.diagnose.diagnosis import judge
 from unisono.diagnose.evidence.ledger import Ledger, keep_ledger
 from unisono.diagnose.evidence.sessions import sessions_of
+from unisono.diagnose.evidence.spending import spending_words
 from unisono.diagnose.report import Report
 from unisono.errors import ConfigError
+from unisono.printable import printable_json
 from unisono.records.layout import RunDirectory
 from unisono.records.view import RunView, read_run
 from unisono.report import facts
@@ -48,6 +50,7 @@ def render_html(report: Report, run: RunView, ledger: Ledger | None = None) -> s
         tiles=facts.tiles(report, run),
         slices=facts.slices(report),
         bottleneck=facts.bottleneck_words(report),
+        cost=spending_words(report.cost) if report.cost else [],
         tones=SEVERITIES,
         charts=charts_of(report, run, ledger or keep_ledger(run, sessions_of(run))),
         samples=facts.samples_over_time(run),
@@ -68,11 +71,15 @@ def render_comparison(runs: Sequence[tuple[RunView, Report]]) -> str:
         hues=HUES,
         reports=[(name, report) for name, (_, report) in zip(names, runs, strict=True)],
         stacks=[
-            ("Step by step", "What was learnt at equal steps.", over_steps(views, names)),
+            (
+                "Step by step",
+                "What the runs had learnt at equal steps.",
+                over_steps(views, names),
+            ),
             (
                 "Against the clock",
-                "What was learnt after equal time, validations included. Pauses between two "
-                "starts of a run do not count.",
+                "What the runs had learnt after the same time, validations included. Pauses "
+                "between two starts of a run do not count.",
                 over_time(views, names),
             ),
         ],
@@ -120,7 +127,8 @@ def _environment() -> Environment:
 
 def render_json(report: Report) -> str:
     """Return the report as JSON, format 1."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+    text = msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+    return printable_json(text) + "\n"
 
 
 def write_report(run_path: Path) -> Report:

@@ -202,12 +202,10 @@ class Panel:
 
     @property
     def points(self) -> list[Point]:
-        """Return all points of all curves."""
         return [point for curve in self.curves for point in curve.points]
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to draw."""
         return not self.points and (self.columns is None or len(self.columns.edges) < 2)
 
 

@@ -3,7 +3,9 @@
 import re
 import textwrap
 
+from unisono.diagnose.evidence.spending import spending_words
 from unisono.diagnose.report import Answer, Finding, Report
+from unisono.printable import LAYOUT, printable
 from unisono.records.view import RunView
 from unisono.report.facts import about, bottleneck_words, slices, spaced
 
@@ -22,6 +24,8 @@ def render_markdown(report: Report, run: RunView) -> str:
         "## Where the time went",
         plain(", ".join(shares) + ".") if shares else "",
         plain(bottleneck_words(report)),
+        "## What it cost" if report.cost else "",
+        plain(" ".join(spending_words(report.cost))) if report.cost else "",
         "## Findings" if report.findings else "",
         *(_finding(finding) for finding in report.findings),
         "## Eleven questions, answered",
@@ -35,7 +39,7 @@ def render_markdown(report: Report, run: RunView) -> str:
 
 def plain(text: str) -> str:
     """Escape what Markdown or HTML would read as markup; code in backticks stays."""
-    pieces = _CODE.split(" ".join(text.split()))
+    pieces = _CODE.split(printable(" ".join(text.split())))
     return "".join(p if _CODE.fullmatch(p) else _SPECIAL.sub(r"\\\1", p) for p in pieces)
 
 
@@ -66,6 +70,8 @@ def render_text(report: Report, width: int = 80) -> str:
     blocks = [_wrapped(report.headline, width)]
     if report.note:
         blocks.append(_wrapped(report.note, width, "  "))
+    if report.cost:
+        blocks.append(_wrapped(" ".join(spending_words(report.cost)), width))
     for finding in report.findings:
         blocks.append(_wrapped(f"{finding.severity}: {finding.summary}", width, "  "))
     for number, answer in enumerate(report.answers, start=1):
@@ -86,6 +92,6 @@ def _answer_as_text(number: int, answer: Answer, width: int) -> str:
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> str:
-    kept = text.replace(" %", NO_BREAK + "%")
+    kept = printable(text, LAYOUT).replace(" %", NO_BREAK + "%")
     lines = textwrap.fill(kept, width, subsequent_indent=indent, break_on_hyphens=False)
     return lines.replace(NO_BREAK, " ")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from unisono.errors import DataError, suggest
+from unisono.small_files import read_bytes, reason
 from unisono.text.sentence_pieces import SentencePieces
 from unisono.text.tokenizer import END_ID, Tokenizer, Tokenizers, pieces_files
 
@@ -39,10 +40,10 @@ def load_tokenizer(kind: str, path: Path, tags: Sequence[str] = ()) -> Tokenizer
             f"`{kind}` is not a kind of tokenizer", where=str(path), fix=suggest(kind, KINDS)
         )
     try:
-        model = path.read_bytes()
+        model = read_bytes(path)
     except OSError as error:
         raise DataError(
-            f"the model of pieces cannot be read: {error.strerror}",
+            f"the model of pieces cannot be read: {reason(error)}",
             where=str(path),
             fix="prepare the corpus again, or restore the file from a copy",
         ) from error

@@ -39,7 +39,6 @@ class RaggedRows:
 
     @property
     def starts(self) -> Counts:
-        """Return the offset of each row."""
         return np.cumsum(self.lengths) - self.lengths
 
     def split(self) -> list[Ids]:
@@ -48,7 +47,6 @@ class RaggedRows:
         return [self.ids[start:end] for start, end in pairwise([0, *ends])]
 
     def take(self, indices: Counts) -> "RaggedRows":
-        """Return the rows at `indices`."""
         lengths = self.lengths[indices]
         return RaggedRows(self.ids[ranges(self.starts[indices], lengths)], lengths)
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from unisono.text.tokenizer import Tokenizer
 
 _INVISIBLE = re.compile(
-    "["
-    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters other than white space
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters other than white space
     "\u00ad"  # soft hyphen
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # writing direction
     "\u180e\u200b\u2060-\u2065\u206a-\u206f"  # zero width

@@ -213,7 +213,9 @@ def _load(
         raise DataError("the model of pieces is empty", where=where, fix=_FIX)
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    except RuntimeError as error:
+        for number in range(processor.get_piece_size()):
+            processor.id_to_piece(number)  # fails on a piece that is not UTF-8
+    except (RuntimeError, UnicodeDecodeError) as error:
         raise DataError("not a SentencePiece model", where=where, fix=_FIX) from error
     proto = _parse(model, where)
     if tags:

@@ -60,12 +60,10 @@ class Tokenizers:
 
     @property
     def joint(self) -> bool:
-        """Say whether both languages share one vocabulary."""
         return self.source is self.target
 
     @property
     def kind(self) -> str:
-        """Name the kind of both."""
         return self.target.kind
 
     @property

@@ -8,6 +8,7 @@ import torch
 from unisono.batching.bpe_dropout import BpeDropout, bpe_dropout_for
 from unisono.batching.plan import shares
 from unisono.batching.stream import Stream
+from unisono.comm.device_stopwatch import stopwatch_for
 from unisono.comm.protocol import Comm, Strategy
 from unisono.comm.strategies.all_reduce import AllReduce
 from unisono.comm.strategies.build import strategy_of
@@ -27,7 +28,7 @@ from unisono.train.checksums import broadcast_weights
 from unisono.train.compiling import Compiling
 from unisono.train.evaluation import EvaluationSplit, Evaluator, spread_evenly
 from unisono.train.loop import Session
-from unisono.train.precision import Precision
+from unisono.train.precision import Precision, fastest_precision
 from unisono.train.process_setup import Signals, all_fit, set_randomness
 from unisono.train.step import Parts
 from unisono.translate.settings import Decoding
@@ -80,6 +81,7 @@ def build_session(
         word_rate=settings.train.word_rate,
         averages=averages,
         precision=precision_of(settings, comm),
+        stopwatch=stopwatch_for(comm.world.device),
     )
     stream = stream_of(settings, corpus, comm)
     evaluator = _evaluator(settings, corpus, comm, model, stream.split)
@@ -96,6 +98,7 @@ def stream_of(settings: Settings, corpus: Corpus, comm: Comm) -> Stream:
         comm.world.size,
         settings.batching.temperature,
         bpe_dropout_of(settings, corpus),
+        comm.world.device,
     )
 
 
@@ -160,4 +163,6 @@ def compiling_of(settings: Settings) -> Compiling:
 
 def precision_of(settings: Settings, comm: Comm) -> Precision:
     """Return the precision in which this process computes."""
-    return Precision(settings.train.precision, comm.world.device)
+    device, kind = comm.world.device, settings.train.precision
+    # Whoever did not settle it computes alone.
+    return Precision(fastest_precision(device) if kind == "auto" else kind, device)

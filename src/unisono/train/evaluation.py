@@ -1,11 +1,8 @@
-"""Scoring a model on a split, shared out over the processes.
+"""Validations and the final test: scores, samples and their events, shared by all processes.
 
-The split is cut into batches that do not depend on the number of processes, and every
-sentence's loss and translation travels to all: so each process knows the same scores, and
-they are the same however many took part. Each process gets about as much work as any other,
-so that nobody waits for long.
-
-Validations and the final test: scores, samples, and the events that tell of them.
+The batches of a split do not depend on the number of processes, and every process gets the
+loss and the translation of every sentence. So all processes know the same scores, however many
+they are. Each gets about the same amount of work, so that nobody waits for long.
 """
 
 import time
@@ -29,6 +26,7 @@ from unisono.records.events import Sample, Tested, Validated
 from unisono.records.layout import RunDirectory
 from unisono.records.sentence_losses import count_repeating, write_losses
 from unisono.score import Bleu, score_bleu
+from unisono.score.metrics import score_chrf
 from unisono.text.tokenizer import Tokenizer
 from unisono.train.compiling import Compiling
 from unisono.translate.beam import search
@@ -36,14 +34,14 @@ from unisono.translate.settings import Decoding
 
 V = TypeVar("V")
 
-ROWS_OF_A_STEP = 128  # rows whose work is as much as what a step of a search costs by itself
+ROWS_OF_A_STEP = 128  # the fixed cost of one search step, in rows
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluationSplit:
-    """What to score a model on. The tokenizer is the target's.
+    """The pairs to score a model on: all of a split, or those with the numbers `pairs`.
 
-    `pairs` are the numbers of those pairs of the split that are asked for; without, it is all.
+    The tokenizer is that of the target.
     """
 
     split: Split
@@ -61,17 +59,17 @@ class EvaluationSplit:
         return self._lengths(None)[1] + END
 
     def batch(self, indices: Indices) -> Batch:
-        """Return the pairs that are asked for at the places `indices`."""
+        """Return the pairs at these places among those to score."""
         return collate(self.split, indices if self.pairs is None else self.pairs[indices])
 
     def batches(self, sentences: int | None = None) -> list[Indices]:
-        """Return batches of all or the first `sentences`, for any number of processes."""
+        """Return the batches of all or the first `sentences`, on any number of processes."""
         source, target = self._lengths(sentences)
         longest = int(np.maximum(source, target).max()) + END
         return batch_by_length(source, target, max(self.tokens_per_batch, longest))
 
     def share(self, rank: int, size: int, sentences: int | None = None) -> list[Indices]:
-        """Return the batches of `rank` among `size`: like work for all, the longest first."""
+        """Return the batches of `rank` among `size`: equal work for all, the longest first."""
         source, target = self._lengths(sentences)
         batches = self.batches(sentences)
         steps = [int(np.maximum(source[b], target[b]).max()) + END for b in batches]
@@ -101,7 +99,7 @@ def spread_evenly(pairs: int, wanted: int) -> Indices:
 def sentence_losses(
     model: TransformerModel, examination: EvaluationSplit, comm: Comm
 ) -> list[float]:
-    """Return -log p of every target sentence, in the order of the examination."""
+    """Return -log p of every target sentence, in the order of the split."""
     mine: dict[int, float] = {}
     for indices in examination.share(comm.world.rank, comm.world.size):
         batch = examination.batch(indices).to(torch.device(comm.world.device))
@@ -136,7 +134,7 @@ def loss_per_token(losses: Sequence[float], examination: EvaluationSplit) -> tup
 
 def _from_all(comm: Comm, mine: dict[int, V], kind: type[V]) -> dict[int, V]:
     """Return the parts of all processes in one dictionary."""
-    # Not JSON, which has no word for a loss that is not finite.
+    # Not JSON, which cannot hold a loss that is not finite.
     decoder = msgspec.msgpack.Decoder(dict[int, kind])  # type: ignore[valid-type]
     parts = [decoder.decode(part) for part in comm.gather_bytes(msgspec.msgpack.encode(mine))]
     return {index: value for part in parts for index, value in part.items()}
@@ -144,7 +142,7 @@ def _from_all(comm: Comm, mine: dict[int, V], kind: type[V]) -> dict[int, V]:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a validation found."""
+    """The results of a validation."""
 
     loss: float
     target_tokens: int
@@ -154,17 +152,18 @@ class Scores:
     clean_training_loss: float
     repeating: int = -1
     found: Bleu | None = None
+    chrf: float = -1.0
     samples: tuple[Sample, ...] = ()
 
     @property
     def bleu(self) -> float:
-        """Return BLEU, or -1 if it was not asked for."""
+        """Return BLEU, or -1 if the settings do not ask for it."""
         return self.found.score if self.found else -1.0
 
 
 @dataclass(frozen=True)
 class Evaluator:
-    """Scores the model while it trains, and once when it is done."""
+    """Scores the model during training, and on the test set at the end."""
 
     model: TransformerModel
     comm: Comm
@@ -177,10 +176,10 @@ class Evaluator:
     compiling: Compiling = field(default_factory=Compiling)
 
     def validate(self, step: int) -> Scores:
-        """Score the model on the validation set; keep some translations for reading.
+        """Score the model on the validation set and keep some translations as samples.
 
-        Without BLEU no more than those are translated. A sample of the training set is looked
-        at in the same way, so that the two losses can be compared.
+        Without BLEU it translates only those. It also scores a sample of the training set in
+        the same way, so that the two losses can be compared.
         """
         with self.compiling.paused():
             return self._validate(step)
@@ -197,10 +196,11 @@ class Evaluator:
         if self.bleu or self.samples:
             wanted = None if self.bleu else self.samples
             translated = translations(self.model, self.valid, self.comm, wanted)
-        scored, repeating = None, -1
+        scored, repeating, chrf = None, -1, -1.0
         if self.bleu:
             references = self.valid.split.target_text()
             scored = score_bleu(translated, references)
+            chrf = score_chrf(translated, references)
             repeating = count_repeating(translated, references)
         samples = self._keep_samples(step, translated)
         self.model.train()
@@ -213,11 +213,12 @@ class Evaluator:
             clean_training_loss=loss_per_token(learnt, self.training)[0],
             repeating=repeating,
             found=scored,
+            chrf=chrf,
             samples=samples,
         )
 
     def event(self, scores: Scores, step: int, *, best: bool) -> Validated:
-        """Return the event that tells of `scores`."""
+        """Return the event with these `scores`."""
         return Validated(
             time=time.time(),
             step=step,
@@ -230,6 +231,7 @@ class Evaluator:
             samples=scores.samples,
             clean_training_loss=scores.clean_training_loss,
             repeating=scores.repeating,
+            chrf=scores.chrf,
             **(_fields(scores.found) if scores.found else {}),
         )
 
@@ -241,18 +243,20 @@ class Evaluator:
         self.model.eval()
         with self.compiling.paused():
             translated = translations(self.model, self.test, self.comm)
-        scored = score_bleu(translated, self.test.split.target_text())
+        references = self.test.split.target_text()
+        scored = score_bleu(translated, references)
         return Tested(
             time=time.time(),
             step=step,
             sentences=len(translated),
             seconds=time.perf_counter() - began,
             empty=sum(not line for line in translated),
+            chrf=score_chrf(translated, references),
             **_fields(scored),
         )
 
     def _keep_samples(self, step: int, translated: list[str]) -> tuple[Sample, ...]:
-        """Write the first translations into a file; return them on the leading process."""
+        """Write the first translations to a file; return them on the leading process."""
         if not (self.samples and self.comm.world.leads):
             return ()
         rows = zip(
@@ -270,7 +274,7 @@ class Evaluator:
 
 
 def _fields(scored: Bleu) -> dict[str, Any]:
-    """Return the fields of an event that tell of BLEU."""
+    """Return the fields of an event that hold BLEU."""
     return {
         "bleu": scored.score,
         "bleu_signature": scored.signature,

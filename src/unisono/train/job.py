@@ -22,6 +22,7 @@ from unisono.comm.strategies.build import idle_strategy
 from unisono.comm.waiting import Notify, no_notice
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
+from unisono.cost_model.devices import untried_card
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.cost_model.strategies import AUTO, STRATEGIES
 from unisono.errors import ConfigError
@@ -32,9 +33,15 @@ from unisono.records.recorder import Recorder, describe_environment
 from unisono.train.build import build_session, device_of, mixture, strategy_for
 from unisono.train.checkpoints.checkpoint_sync import RestoredCheckpoint
 from unisono.train.loop import Session, train
+from unisono.train.memory_trial import try_longest
 from unisono.train.precision import set_tf32
-from unisono.train.preconditions import check_consistency, check_preconditions, uneven_shares
-from unisono.train.process_setup import Signals, keep_freed_memory
+from unisono.train.preconditions import (
+    check_consistency,
+    check_preconditions,
+    settle_precision,
+    uneven_shares,
+)
+from unisono.train.process_setup import Signals, choose_gpu_kernels, keep_freed_memory
 from unisono.train.progress import Progress
 from unisono.train.run_lock import RunLock, lock_run
 from unisono.train.step import warm_up
@@ -76,17 +83,19 @@ def run_training(
             comm, lambda: open_corpus(Path(settings.corpus.directory), verify=True)
         )
         check_consistency(comm, settings, corpus)
+        settings = settle_precision(comm, settings)
         check_preconditions(comm, settings, corpus)
         set_tf32(settings.train.tf32, comm.world.device)
+        choose_gpu_kernels(comm.world.device, deterministic=settings.train.deterministic)
         keep_freed_memory()
         lock = all_or_none(comm, lambda: _lock(settings, corpus, comm))
         if lock is not None:
             stack.callback(lock.release)
+        signals = stack.enter_context(Signals())
         supervision.state("starting")
         settings, choice = choose_strategy(comm, settings, corpus, notify)
         run, world = Path(settings.run), comm.world
         recorder = stack.enter_context(closing(Recorder(run, world.rank, leads=world.leads)))
-        signals = stack.enter_context(Signals())
         stack.enter_context(sampling(comm, settings))
         strategy = strategy_for(settings, comm)
         session, model = build_session(settings, corpus, comm, signals, strategy)
@@ -113,6 +122,7 @@ def _events(
         yield msgspec.structs.replace(choice, step=start.step)
     for message in filter(None, _warnings(session, restored)):
         yield Warned(time=time.time(), step=start.step, message=message)
+    try_longest(session)
     with session.evaluator.compiling.paused():
         nothing = empty_batch().to(device_of(comm))
         warm_up(session.parts.replica, nothing, session.parts.stopwatch)
@@ -130,6 +140,8 @@ def _events(
 def _warnings(session: Session, restored: RestoredCheckpoint) -> Iterator[str]:
     world, settings = session.parts.comm.world, session.settings
     yield from (*world.warnings, *restored.troubles)
+    if world.leads and world.device != "cpu":
+        yield untried_card(torch.cuda.get_device_name(world.device))
     yield uneven_shares(settings.batching, world.size)
     yield idle_strategy(settings.sync, world.size, world.local_size)
 
@@ -166,6 +178,9 @@ def _started(
         sources=mixture(corpus.manifest, session.stream),
         interface=world.interface,
         address=world.address,
+        fabric=world.fabric,
+        gpu=torch.cuda.get_device_name(world.device) if world.device != "cpu" else "",
+        precision=session.parts.precision.kind,
         bits=facts.bits(sync.bits),
         every=facts.every(sync.local_steps),
         bucket_mb=sync.bucket_mb or USUAL_BUCKET_MB,

@@ -20,7 +20,7 @@ from unisono.train.checkpoints.checkpoint_sync import CheckpointSync, roll_back,
 from unisono.train.checksums import compare_weights
 from unisono.train.divergence_guard import observe
 from unisono.train.evaluation import Evaluator
-from unisono.train.process_setup import Signals
+from unisono.train.process_setup import Signals, explain_oom
 from unisono.train.progress import (
     Progress,
     after_update,
@@ -64,6 +64,7 @@ def train(
     Yield an event for everything that happens.
     """
     settings, stopwatch = session.settings, session.parts.stopwatch
+    device = session.parts.comm.world.device
     reason = end_of(progress, settings, session.stream.updates_in(progress.epoch))
     updates = session.stream.from_position(progress.epoch, progress.position)
     with closing(updates):  # type: ignore[type-var]
@@ -72,7 +73,7 @@ def train(
                 work, failure = _next_update(updates, session)
             requests = _requests(session, progress, failure)
             controls = _controls(session, progress)
-            with session.section("step"):
+            with session.section("step"), explain_oom(settings, device):
                 result = take_step(session.parts, work, progress.step + 1, requests, controls)
             _raise_failure(result, failure)
             taken, progress = _account(session, progress, work, result)
@@ -106,6 +107,7 @@ def _validate_and_save(
             progress,
             loss=scores.loss,
             bleu=scores.bleu,
+            chrf=scores.chrf,
             by=settings.validation.best,
             seconds=scores.seconds,
         )
@@ -116,7 +118,9 @@ def _validate_and_save(
     is_due = save_is_due(progress, settings)
     if is_due or result.save or reason or better or enough:
         with session.section("save"):
-            progress = yield from save(session.checkpoint_sync, progress, due=is_due)
+            progress = yield from save(
+                session.checkpoint_sync, progress, due=is_due, last=bool(reason or enough)
+            )
     return progress
 
 

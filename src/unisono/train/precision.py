@@ -7,10 +7,16 @@ from typing import Literal
 import msgspec
 import torch
 
+from unisono.comm.protocol import Comm
 from unisono.errors import ConfigError
 
 Kind = Literal["fp32", "bf16", "fp16"]
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+AUTO_PRECISION = "auto"
+# From what every device can do to what only the latest can.
+KINDS: tuple[Kind, ...] = ("fp32", "fp16", "bf16")
+FIRST_WITH_FP16, FIRST_WITH_BF16 = (7, 0), (8, 0)  # compute capabilities
 
 LARGEST_SCALE = 2.0**24
 GROW_AFTER = 2000
@@ -28,6 +34,16 @@ class Precision:
         if self.kind == "fp32":
             return nullcontext()
         return torch.autocast(torch.device(self.device).type, dtype=TYPES[self.kind])
+
+    def casting_once(self) -> AbstractContextManager[object]:
+        """Return a block in which `autocast` blocks cast each weight once, on a GPU.
+
+        torch forgets the cast weights at the end of the outermost block. Weights must not
+        change within it.
+        """
+        if self.kind == "fp32" or not self.device.startswith("cuda"):
+            return nullcontext()
+        return torch.autocast("cuda", enabled=False)
 
     @property
     def scales(self) -> bool:
@@ -53,10 +69,36 @@ class LossScale(msgspec.Struct, frozen=True):
         return LossScale(self.value, self.updates + 1)
 
 
+def fastest_precision(device: str) -> Kind:
+    """Return the precision in which a device is fastest: by its tensor cores, if it has any.
+
+    A P100 has none, and torch does not reach its rate for fp16. Before 8.0, bf16 is emulated.
+    """
+    if not device.startswith("cuda"):
+        return "fp32"
+    capability = torch.cuda.get_device_capability(device)
+    if capability >= FIRST_WITH_BF16:
+        return "bf16"
+    return "fp16" if capability >= FIRST_WITH_FP16 else "fp32"
+
+
+def agreed_precision(comm: Comm, recorded: str) -> Kind:
+    """Return what all devices are fastest in; all processes call this together.
+
+    A run that the leader continues keeps its `recorded` precision.
+    """
+    known = KINDS.index(recorded) if recorded in KINDS else -1
+    rows = comm.gather([KINDS.index(fastest_precision(comm.world.device)), known])
+    kept = int(rows[0][1])
+    return KINDS[kept if kept >= 0 else int(min(row[0] for row in rows))]
+
+
 def check_precision(precision: Precision) -> None:
     """Raise a ConfigError if torch cannot train in this precision on this device."""
     if precision.kind == "fp32":
         return
+    if precision.kind == "bf16" and precision.device.startswith("cuda"):
+        _check_bf16(precision.device)
     numbers = torch.ones(8, 8, device=precision.device, requires_grad=True)
     try:
         with precision.autocast():
@@ -70,6 +112,16 @@ def check_precision(precision: Precision) -> None:
             f"torch {torch.__version__} cannot train in {precision.kind} on {precision.device}",
             where="[train] precision",
             fix='set `precision = "fp32"`, or train on a GPU',
+        )
+
+
+def _check_bf16(device: str) -> None:
+    if torch.cuda.get_device_capability(device) < FIRST_WITH_BF16:
+        raise ConfigError(
+            f"a {torch.cuda.get_device_name(device)} has no bf16: torch would emulate it, "
+            "slower than fp32",
+            where="[train] precision",
+            fix='set `precision = "auto"` or "fp16"',
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+import msgspec
 import torch
 
 from unisono.batching.settings import Budget
@@ -24,7 +25,8 @@ from unisono.cost_model.strategies import warm_up_of
 from unisono.records.layout import RunDirectory
 from unisono.train.build import bpe_dropout_of, compiling_of, precision_of, stream_of
 from unisono.train.compiling import check_compiler
-from unisono.train.precision import check_precision
+from unisono.train.precision import AUTO_PRECISION, agreed_precision, check_precision
+from unisono.train.run_lock import recorded_precision
 
 
 def check_consistency(comm: Comm, settings: Settings, corpus: Corpus) -> None:
@@ -46,6 +48,18 @@ def _all_settings(settings: Settings) -> Iterator[tuple[str, str]]:
             yield from ((f"{name}.{key}", repr(inner)) for key, inner in value.items())
         else:
             yield name, repr(value)
+
+
+def settle_precision(comm: Comm, settings: Settings) -> Settings:
+    """Replace the precision "auto" by one; all processes call this together.
+
+    The run's config.toml records it, so a continued run computes as it began.
+    """
+    if settings.train.precision != AUTO_PRECISION:
+        return settings
+    kind = agreed_precision(comm, recorded_precision(settings) if comm.world.leads else "")
+    train = msgspec.structs.replace(settings.train, precision=kind)
+    return msgspec.structs.replace(settings, train=train)
 
 
 def check_preconditions(comm: Comm, settings: Settings, corpus: Corpus) -> None:

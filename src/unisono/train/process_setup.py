@@ -24,6 +24,8 @@ from unisono.comm.protocol import Comm
 from unisono.config.settings import Settings
 from unisono.errors import ConfigError
 from unisono.models.dropout import seed_rng
+from unisono.models.memory import CONTEXT_BYTES, largest_tokens
+from unisono.parent_process import hang_up_counts
 
 T = TypeVar("T")
 
@@ -46,6 +48,22 @@ def keep_freed_memory() -> None:
         libc.mallopt(TRIM_THRESHOLD, LARGEST_THRESHOLD)
 
 
+def choose_gpu_kernels(device: str, *, deterministic: bool) -> None:
+    """Exclude the kernels that do not suit us on a GPU; call it before anything runs there.
+
+    On newer GPUs torch prefers cuDNN's attention, which builds a plan for every shape, and
+    padded batches have thousands of shapes. With `deterministic`, torch takes kernels whose
+    result does not depend on the order in which threads finish, and fails where it has none.
+    """
+    if not device.startswith("cuda"):
+        return
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it later
+        torch.use_deterministic_algorithms(True)
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
 @contextmanager
 def explain_oom(settings: Settings, device: str) -> Iterator[None]:
     """Raise a ConfigError if the block runs out of memory."""
@@ -60,8 +78,23 @@ def explain_oom(settings: Settings, device: str) -> Iterator[None]:
             f"the model and its batch do not fit into the memory of {device} on "
             f"{os.uname().nodename}: {first}",
             where=f"[batching] tokens_per_micro_batch = {tokens}",
-            fix="lower `batching.tokens_per_micro_batch`, or choose a smaller model",
+            fix=_smaller_fix(settings, device),
         ) from error
+
+
+def _smaller_fix(settings: Settings, device: str) -> str:
+    """Return what to do if memory is short: on a GPU, with the largest size that fits."""
+    usual = "lower `batching.tokens_per_micro_batch`, or choose a smaller model"
+    if not device.startswith("cuda"):
+        return usual
+    free, total = torch.cuda.mem_get_info(device)
+    others = max(0, total - free - torch.cuda.memory_reserved(device) - CONTEXT_BYTES)
+    kind = settings.train.precision if settings.train.precision != "auto" else "fp32"
+    room = total - others
+    most = largest_tokens(settings.model, settings.corpus.vocabulary, kind, room)
+    most = min(most, settings.batching.tokens_per_micro_batch * 9 // 10 // 16 * 16)
+    taken = f"; other programs hold {others / 1e9:.1f} GB of it" if others > 1e9 else ""
+    return f"set `batching.tokens_per_micro_batch = {most}`{taken}" if most else usual + taken
 
 
 def all_fit(comm: Comm, settings: Settings, action: Callable[[], T]) -> T:
@@ -97,11 +130,12 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Signals:
-    """Takes note of SIGTERM and Ctrl-C (stop) and SIGUSR1 (save now).
+    """Takes note of SIGTERM, Ctrl-C and SIGHUP (stop) and SIGUSR1 (save now).
 
-    A second SIGTERM or Ctrl-C ends the process at once. Python runs its handlers between two
-    of its own instructions, so never while the process waits for others inside the backend.
-    A thread therefore sees the second signal: the C handler writes a byte to its socket.
+    SIGHUP may come twice when a terminal closes; a second SIGTERM or Ctrl-C ends the process
+    at once. Python runs its handlers between two of its own instructions, so never while the
+    process waits for others inside the backend. A thread therefore sees the second signal:
+    the C handler writes a byte to its socket.
     """
 
     def __init__(self) -> None:
@@ -114,7 +148,7 @@ class Signals:
         reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         threading.Thread(target=_end_at_second, args=(reader,), daemon=True).start()
-        for number in STOPS:
+        for number in (*STOPS, *([signal.SIGHUP] if hang_up_counts() else ())):
             self._before[number] = signal.signal(number, self._note_stop)
         self._before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, self._note_save)
         self._wakeup_before = signal.set_wakeup_fd(

@@ -52,13 +52,13 @@ def after_update(
 
 
 def after_validation(
-    progress: Progress, *, loss: float, bleu: float, by: str, seconds: float
+    progress: Progress, *, loss: float, bleu: float, by: str, seconds: float, chrf: float = -1.0
 ) -> Progress:
     """Return the progress after a validation; the higher score is the better one.
 
     A score that is not finite is never the best.
     """
-    score = bleu if by == "bleu" else -loss
+    score = {"bleu": bleu, "chrf": chrf}.get(by, -loss)
     progress = msgspec.structs.replace(
         progress, last_validated=progress.step, seconds=progress.seconds + seconds
     )

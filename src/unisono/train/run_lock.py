@@ -10,22 +10,22 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from unisono import atomic
-from unisono.config.load import resolve, to_toml
+from unisono.config.load import read_toml, resolve, to_toml
 from unisono.config.settings import Data, Settings
 from unisono.corpus.manifest import CorpusManifest
 from unisono.corpus.reader import Corpus, SettingDifference, differences
 from unisono.errors import ConfigError, DataError, RunError
 from unisono.lock import lock
 from unisono.records.layout import RunDirectory
+from unisono.small_files import json_table, read_parsed
 
 # What may change when a run is continued: none of it changes what an update does.
 MAY_DIFFER = {"run", "device", "sync", "limits", "validation", "checkpoint", "decoding", "data"}
 MAY_DIFFER |= {"monitor"}
 _LOCK_ATTEMPTS = 20
 LIMITS = {"max_steps", "max_epochs", "max_time", "patience", "show_every_steps", "compile"}
+PRECISION_BEFORE_AUTO = "fp32"  # the default of versions that had no "auto"
 
 
 class RunLock:
@@ -141,11 +141,25 @@ def _check_directory(directory: RunDirectory) -> None:
         )
 
 
+def recorded_precision(settings: Settings) -> str:
+    """Return the precision of the run that exists already, or ""."""
+    config = RunDirectory(Path(settings.run)).config
+    if not settings.run or not config.is_file():
+        return ""
+    try:
+        train = read_toml(config).get("train")
+    except ConfigError:  # whoever takes the run over will say so
+        return ""
+    told = train.get("precision", PRECISION_BEFORE_AUTO) if isinstance(train, dict) else ""
+    return told if isinstance(told, str) else ""
+
+
 def _check_same_settings(directory: RunDirectory, settings: Settings) -> None:
     if not directory.config.is_file():
         return
     # Resolved, so that settings which an older version did not have count as their defaults.
-    table = tomllib.loads(directory.config.read_text("utf-8"))
+    table = read_toml(directory.config)
+    table.setdefault("train", {}).setdefault("precision", PRECISION_BEFORE_AUTO)
     before = _fixed(resolve(table, where=str(directory.config)))
     now = _fixed(settings)
     changed = sorted(key for key in before.keys() | now if before.get(key) != now.get(key))
@@ -175,7 +189,7 @@ def _fixed(settings: Settings) -> dict[str, Any]:
 def _check_same_corpus(directory: RunDirectory, corpus: Corpus) -> None:
     if not directory.corpus.is_file():
         return
-    before = msgspec.json.decode(directory.corpus.read_bytes(), type=dict[str, Any])
+    before = read_parsed(directory.corpus, json_table, fix="restore it, or start a new run")
     if before.get("fingerprint") != corpus.fingerprint:
         raise DataError(
             "the corpus is not the one this run was started with: its fingerprint was "

@@ -1,6 +1,7 @@
 """One update of the weights. Start reading here."""
 
 from dataclasses import dataclass, field
+from math import isfinite
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +9,6 @@ from torch.optim import Optimizer
 
 from unisono.batching.stream import Batch, PreparedUpdate
 from unisono.comm.protocol import Comm, Replica
-from unisono.comm.strategies.packed_gather import wait_for_device
 from unisono.models.output import loss_sums
 from unisono.optim.build import EMBEDDINGS
 from unisono.schedules import Schedule
@@ -102,15 +102,14 @@ def take_step(
             )
         return sums * controls.loss_scale / work.plan.target_tokens
 
-    loss = parts.replica.gradients(work.batches, loss_of, parts.stopwatch)
-    with parts.stopwatch.time("backward"):
-        wait_for_device(parts.comm.world.device)
+    with parts.precision.casting_once():
+        loss = parts.replica.gradients(work.batches, loss_of, parts.stopwatch)
     with parts.stopwatch.time("optimizer"):
         _unscale_gradients(parts.replica.module, controls.loss_scale)
         norm = _gradient_norm(parts.replica.module, parts.clip_norm)
     with parts.stopwatch.time("agree"):
-        mean_loss = float(loss) / controls.loss_scale
-        result = _agree(parts.comm, mean_loss, float(norm), rate, requests)
+        result = _agree(parts.comm, loss / controls.loss_scale, norm, rate, requests)
+        parts.stopwatch.synchronized()
     if not result.skipped:
         with parts.stopwatch.time("optimizer"):
             parts.optimizer.step()
@@ -137,19 +136,17 @@ def synchronize_weights(parts: Parts) -> None:
 
 
 def _agree(
-    comm: Comm, loss: float, norm: float, rate: float, requests: StepRequests
+    comm: Comm, loss: Tensor, norm: Tensor, rate: float, requests: StepRequests
 ) -> StepResult:
     # One gather carries everything: a flag is the maximum over ranks, the loss their sum.
     # Unlike a reduction to the maximum, it also shows which rank raised a flag.
-    not_finite = not (abs(loss) < float("inf") and abs(norm) < float("inf"))
-    stop = STOP_REASONS.index(requests.stop)
-    mine = [loss, not_finite, stop, requests.save, requests.failed]
-    rows = comm.gather([float(value) for value in mine])
+    stop = float(STOP_REASONS.index(requests.stop))
+    rows = comm.gather([loss, norm, stop, float(requests.save), float(requests.failed)])
     return StepResult(
         loss=sum(row[0] for row in rows),
-        gradient_norm=norm,
+        gradient_norm=rows[comm.world.rank][1],
         learning_rate=rate,
-        skipped=any(row[1] or row[4] for row in rows),
+        skipped=any(row[4] or not all(map(isfinite, row[:2])) for row in rows),
         stop=STOP_REASONS[int(max(row[2] for row in rows))],
         save=any(row[3] for row in rows),
         failed_ranks=tuple(rank for rank, row in enumerate(rows) if row[4]),

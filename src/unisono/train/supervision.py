@@ -5,6 +5,7 @@ time limits of sections, `status.json` says how the run is doing, and one proces
 machine starts the sampler of the monitor.
 """
 
+import hmac
 import os
 import secrets
 import sys
@@ -15,29 +16,34 @@ from pathlib import Path
 from types import TracebackType
 
 import msgspec
+import torch
 
 from unisono.comm.bootstrap.join import join
-from unisono.comm.bootstrap.network import LOOPBACK_NETWORK
+from unisono.comm.bootstrap.nccl import FLIGHT_RECORD
 from unisono.comm.bootstrap.store import listen
-from unisono.comm.protocol import Comm
-from unisono.comm.waiting import Notify, how_contact_was_lost
+from unisono.comm.group import patience
+from unisono.comm.protocol import Comm, World
+from unisono.comm.waiting import Notify, how_contact_was_lost, what_the_gpu_reports
 from unisono.config.settings import Settings
 from unisono.cost_model.exchange import machines_of
-from unisono.errors import PeerLostError, UnisonoError
+from unisono.errors import PeerLostError, RunError, UnisonoError, explain
 from unisono.exit_codes import DONE, FAILED, PREEMPTED, RESTARTABLE
 from unisono.heartbeat.announce import record_loss
 from unisono.heartbeat.messages import GroupMember, SidecarConfig
 from unisono.heartbeat.section_limits import NO_LIMIT, SectionLimits, Sections
 from unisono.heartbeat.worker import SUPERVISED, SidecarHandle, end_with_stacks
 from unisono.monitor.worker import SamplerConfig, Sampling
+from unisono.nvidia import GPU_FAULT_FIX, recent_xids
 from unisono.records.events import AnyEvent, Ended, StepTaken
 from unisono.records.layout import RunDirectory
 from unisono.records.status import State, Status, write_status
+from unisono.secure.private_socket import listen_private
+from unisono.secure.secret import secret_of
 from unisono.units import duration, seconds_of
 
 STATUS_EVERY_SECONDS = 5.0
-
 Section = Callable[[str], AbstractContextManager[None]]
+WAITED_FOR = ("save", "evaluation")  # sections in which one process works and others wait
 
 
 @contextmanager
@@ -56,7 +62,9 @@ def process_group(settings: Settings, timeout_seconds: float, notify: Notify) ->
     try:
         yield comm
     except RuntimeError as error:
-        how = how_contact_was_lost(error)
+        how, fault = how_contact_was_lost(error), what_the_gpu_reports(error)
+        if fault:
+            raise gpu_failure(comm.world, fault) from error
         if not how:
             raise
         raise PeerLostError(
@@ -64,6 +72,16 @@ def process_group(settings: Settings, timeout_seconds: float, notify: Notify) ->
         ) from error
     finally:
         comm.close()
+
+
+def gpu_failure(world: World, fault: str) -> RunError:
+    """Return the error of a process whose GPU failed, with what the driver reported."""
+    seen = "; ".join(recent_xids()[-3:])
+    return RunError(
+        f"the GPU of process {world.rank} failed: {fault}" + (f" ({seen})" if seen else ""),
+        where=f"{world.device} on {os.uname().nodename}",
+        fix=f"{GPU_FAULT_FIX}; the same command continues from the last checkpoint",
+    )
 
 
 class Supervision:
@@ -75,13 +93,13 @@ class Supervision:
     def __init__(self, comm: Comm, settings: Settings) -> None:
         self._world, self._directory = comm.world, RunDirectory(Path(settings.run))
         self._me = GroupMember(comm.world.rank, os.uname().nodename, os.getpid())
-        self._step, self._stated = 0, 0.0
+        self._step, self._stated, self._held = 0, 0.0, -1
         self._sidecar: SidecarHandle | None = None
         if comm.world.size > 1:
             self._sidecar = SidecarHandle(_sidecar_config(comm, settings), self._end)
         limits = _seconds_by_section(settings.limits)
         self._sections = Sections(limits, self._too_slow, self._tick)
-        self.section: Section = self._sections.section
+        self._comm, self._usually = comm, seconds_of(settings.sync.timeout)
 
     def __enter__(self) -> "Supervision":
         return self
@@ -93,9 +111,10 @@ class Supervision:
         traceback: TracebackType | None,
     ) -> None:
         self._sections.close()
-        if isinstance(error, UnisonoError):
-            self.state("failed", error.exit_code, error.what)
-            self._leave(error.what)
+        told = error if isinstance(error, UnisonoError) else explain(error)
+        if told is not None:
+            self.state("failed", told.exit_code, told.what)
+            self._leave(told.what)
         elif isinstance(error, RuntimeError) and how_contact_was_lost(error):
             self._raise_lost(error)
         elif isinstance(error, Exception):
@@ -105,6 +124,13 @@ class Supervision:
                 self._sidecar.last_words(f"ended by {words}")
         else:
             self._leave("interrupted" if error is not None else "")
+
+    @contextmanager
+    def section(self, name: str) -> Iterator[None]:
+        """Limit the time of the block, in which processes may wait as long for each other."""
+        limit = self._sections.limit_of(name) if name in WAITED_FOR else 0.0
+        with self._sections.section(name), patience(self._comm, limit, self._usually):
+            yield
 
     def saw(self, event: AnyEvent) -> None:
         """Take note of `event`, and write the status if it is time to."""
@@ -122,7 +148,8 @@ class Supervision:
     def state(self, state: State, exit_code: int = -1, message: str = "") -> None:
         """Write `status.json`, if this process leads and the directory belongs to the run."""
         self._stated = time.monotonic()
-        if not self._world.leads or not self._directory.config.is_file():
+        is_ours = self._held >= 0 or self._directory.config.is_file()
+        if not self._world.leads or not is_ours:
             return
         status = Status(
             state=state,
@@ -133,7 +160,14 @@ class Supervision:
             pid=self._me.pid,
         )
         with suppress(OSError):  # if the disk is full, the checkpoints report it
-            write_status(self._directory, status)
+            write_status(self._held_directory(), status)
+
+    def _held_directory(self) -> RunDirectory:
+        """Return the run directory, wherever somebody has moved it since the first call."""
+        if self._held < 0:
+            self._held = os.open(self._directory.path, os.O_RDONLY | os.O_DIRECTORY)
+        moved = Path(f"/proc/self/fd/{self._held}")
+        return RunDirectory(moved) if moved.is_dir() else self._directory
 
     def _leave(self, trouble: str = "") -> None:
         if self._sidecar is not None:
@@ -191,6 +225,7 @@ def supervised_group(
 ) -> Iterator[tuple[Comm, Supervision | Unsupervised]]:
     """Join the process group, and supervise this process within the block."""
     timeout = seconds_of(settings.sync.timeout)
+    os.environ.setdefault(FLIGHT_RECORD, f"{settings.run}/nccl_trace_rank_")
     with (
         process_group(settings, timeout, notify) as comm,
         Supervision(comm, settings) as supervision,
@@ -199,7 +234,10 @@ def supervised_group(
 
 
 class _SidecarAddress(msgspec.Struct, frozen=True):
-    """Where the sidecar of rank 0 listens, and the token that it expects."""
+    """Where the sidecar of rank 0 listens, and a token for this start of the run.
+
+    The secret of the heartbeats follows from that of the run and this token.
+    """
 
     address: str
     port: int
@@ -213,9 +251,12 @@ def _sidecar_config(comm: Comm, settings: Settings) -> SidecarConfig:
     rows = comm.gather_bytes(msgspec.json.encode(me))
     listening_fd, mine = -1, b""
     if world.leads:
-        on_one_machine = world.local_size == world.size
-        listening = listen(LOOPBACK_NETWORK.address if on_one_machine else world.address, 0)
-        address, port = listening.getsockname()[:2]
+        if world.local_size == world.size:
+            listening, address = listen_private(f"heartbeat-{os.getpid()}")
+            port = 0
+        else:
+            listening = listen(world.address, 0)
+            address, port = listening.getsockname()[:2]
         mine = msgspec.json.encode(_SidecarAddress(address, port, secrets.token_hex(16)))
         listening_fd = listening.detach()
     server = msgspec.json.decode(comm.gather_bytes(mine)[0], type=_SidecarAddress)
@@ -224,7 +265,7 @@ def _sidecar_config(comm: Comm, settings: Settings) -> SidecarConfig:
         members=tuple(msgspec.json.decode(row, type=GroupMember) for row in rows),
         address=server.address,
         port=server.port,
-        token=server.token,
+        token=hmac.digest(secret_of(os.environ), server.token.encode(), "sha256").hex(),
         limit=seconds_of(settings.sync.lost_after),
         agent=os.getppid(),
         listen=listening_fd,
@@ -263,7 +304,8 @@ def sampling(comm: Comm, settings: Settings) -> Sampling:
     """Return the sampling of this machine. All processes call this together."""
     if not settings.monitor.on:
         return Sampling(None)
-    gpu = gpu_name(comm.world.device, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    device = comm.world.device
+    gpu = gpu_uuid(device) or gpu_name(device, os.environ.get("CUDA_VISIBLE_DEVICES"))
     me = _SampledProcess(os.uname().nodename, os.getpid(), comm.world.local_rank, gpu)
     rows = comm.gather_bytes(msgspec.json.encode(me))
     processes = [msgspec.json.decode(row, type=_SampledProcess) for row in rows]
@@ -278,6 +320,17 @@ def sampling(comm: Comm, settings: Settings) -> Sampling:
     return Sampling(
         SamplerConfig(run=settings.run, rank=comm.world.rank, pids=pids, every=every, gpus=gpus)
     )
+
+
+def gpu_uuid(device: str) -> str:
+    """Return the name by which driver and torch mean the same GPU; "" if it has none.
+
+    CUDA numbers GPUs in another order than NVML, and under Slurm each process begins at 0.
+    """
+    if not device.startswith("cuda"):
+        return ""
+    uuid = str(getattr(torch.cuda.get_device_properties(device), "uuid", ""))
+    return uuid if not uuid or uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
 
 
 def gpu_name(device: str, visible: str | None) -> str:

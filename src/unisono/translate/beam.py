@@ -23,10 +23,14 @@ from unisono.translate.settings import Decoding
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation as ids, without begin and end, and its score as `Decoding` defines it."""
+    """A translation as ids, without begin and end, and its score as `Decoding` defines it.
+
+    `log_probability` is that of all its ids and of the end.
+    """
 
     ids: tuple[int, ...]
     score: float
+    log_probability: float
 
 
 @dataclass
@@ -35,6 +39,7 @@ class _Sentence:
 
     place: int
     limit: int
+    prefix: Sequence[int] = ()
     ended: list[Hypothesis] = field(default_factory=list)
 
 
@@ -59,16 +64,24 @@ class _Choice:
 
 @torch.inference_mode()
 def search(
-    models: Sequence[TransformerModel], source: Tensor, decoding: Decoding
+    models: Sequence[TransformerModel],
+    source: Tensor,
+    decoding: Decoding,
+    prefixes: Sequence[Sequence[int]] = (),
+    best: int = 1,
 ) -> list[list[Hypothesis]]:
     """Return, for each row of `source` (B, S), its hypotheses, best first, at least one.
 
     Several models search as an ensemble. Rows of `source` end with the end id and are padded
-    to the right. The models must be in evaluation mode. Only the first hypothesis is certain
-    to be the best that the search met: it does not go on to improve the others.
+    to the right. The models must be in evaluation mode. Only the first `best` hypotheses are
+    certain to be the best that the search met: it does not go on to improve the others. A
+    translation begins with the ids of its prefix, if `prefixes` has one for each row.
     """
-    limits = _limits(source, decoding)
-    sentences = [_Sentence(place, limit) for place, limit in enumerate(limits)]
+    limits = length_limits(source, decoding, prefixes)
+    sentences = [
+        _Sentence(place, limit, prefixes[place] if prefixes else ())
+        for place, limit in enumerate(limits)
+    ]
     found: list[list[Hypothesis]] = [[] for _ in sentences]
     beams = _Beams(
         ids=torch.full((len(limits), 1), BEGIN_ID, device=source.device),
@@ -77,11 +90,12 @@ def search(
     )
     while sentences:
         length = beams.ids.size(1) - 1
-        best, states = beams.states.step(beams.ids[:, -1], decoding.beam)
+        forced = forced_ids([s.prefix for s in sentences], length, beams.scores)
+        following, states = beams.states.step(beams.ids[:, -1], decoding.beam, forced)
         at_limit = [length == sentence.limit for sentence in sentences]
-        choice = _choose(best, beams.scores, decoding.beam, at_limit)
+        choice = _choose(following, beams.scores, decoding.beam, at_limit)
         _collect(sentences, choice.ends, beams.ids, decoding)
-        going = _going(sentences, choice.scores[:, 0].tolist(), length, decoding)
+        going = _going(sentences, choice.scores[:, 0].tolist(), length, decoding, best)
         for sentence in sentences:
             found[sentence.place] = sentence.ended
         beams = _advance(beams, choice, states, going)
@@ -89,9 +103,22 @@ def search(
     return [_best_first(ended, decoding.beam) for ended in found]
 
 
-def _limits(source: Tensor, decoding: Decoding) -> list[int]:
+def length_limits(
+    source: Tensor, decoding: Decoding, prefixes: Sequence[Sequence[int]] = ()
+) -> list[int]:
+    """Return how many ids the translation of each row (B, S) may have, after its prefix."""
     lengths = ((source != PADDING_ID) & (source != END_ID)).sum(1).tolist()
-    return [int(decoding.max_ratio * length) + decoding.max_extra for length in lengths]
+    limits = [int(decoding.max_ratio * length) + decoding.max_extra for length in lengths]
+    given = map(len, prefixes) if prefixes else [0] * len(limits)
+    return [limit + before for limit, before in zip(limits, given, strict=True)]
+
+
+def forced_ids(prefixes: Sequence[Sequence[int]], length: int, scores: Tensor) -> Tensor | None:
+    """Return the id that must follow in each row (R,) of `scores` (B, W), -1 where any may."""
+    ids = [prefix[length] if length < len(prefix) else -1 for prefix in prefixes]
+    if max(ids, default=-1) < 0:
+        return None
+    return torch.tensor(ids, device=scores.device).repeat_interleave(scores.size(1))
 
 
 def _choose(best: NextIds, scores: Tensor, width: int, at_limit: list[bool]) -> _Choice:
@@ -120,25 +147,25 @@ def _collect(sentences: list[_Sentence], ends: Tensor, ids: Tensor, decoding: De
     places = (ends > -torch.inf).nonzero()
     if not places.size(0):
         return
-    rows = (places[:, 0] * width + places[:, 1]).tolist()
-    penalty = _penalty(length, decoding)
-    for row, score, ended in zip(
-        rows, ends.flatten()[rows].tolist(), ids[rows, 1:].tolist(), strict=True
-    ):
-        sentences[row // width].ended.append(Hypothesis(tuple(ended), score / penalty))
+    rows = places[:, 0] * width + places[:, 1]
+    scores, endings = ends.flatten().index_select(0, rows), ids.index_select(0, rows)[:, 1:]
+    penalty = length_penalty(length, decoding)
+    for row, score, ended in zip(rows.tolist(), scores.tolist(), endings.tolist(), strict=True):
+        hypothesis = Hypothesis(tuple(ended), score / penalty, score)
+        sentences[row // width].ended.append(hypothesis)
 
 
 def _going(
-    sentences: list[_Sentence], best: list[float], length: int, decoding: Decoding
+    sentences: list[_Sentence], open_: list[float], length: int, decoding: Decoding, best: int
 ) -> list[int]:
-    """Return the sentences to continue, given the `best` score of each one's open beams."""
+    """Return the sentences to continue, given the best score of each one's open beams."""
     going = []
-    for index, (sentence, score) in enumerate(zip(sentences, best, strict=True)):
+    for index, (sentence, score) in enumerate(zip(sentences, open_, strict=True)):
         if length >= sentence.limit or len(sentence.ended) >= decoding.beam:
             continue
         # Scores only fall, so this is a bound for every longer translation.
-        bound = score / _penalty(sentence.limit, decoding)
-        if all(hypothesis.score < bound for hypothesis in sentence.ended):
+        bound = score / length_penalty(sentence.limit, decoding)
+        if sum(hypothesis.score >= bound for hypothesis in sentence.ended) < best:
             going.append(index)
     return going
 
@@ -154,11 +181,12 @@ def _advance(beams: _Beams, choice: _Choice, states: DecoderStates, going: list[
     return _Beams(longer, scores, states.select(rows, kept))
 
 
-def _penalty(length: int, decoding: Decoding) -> float:
+def length_penalty(length: int, decoding: Decoding) -> float:
+    """Return by what to divide the log-probability of a translation of `length` ids."""
     return float(((5 + length) / 6) ** decoding.length_penalty)
 
 
 def _best_first(ended: list[Hypothesis], beam: int) -> list[Hypothesis]:
     best = sorted(ended, key=lambda hypothesis: hypothesis.score, reverse=True)[:beam]
     # If the model yields NaN, no beam ends, not even at the limit.
-    return best or [Hypothesis((), -math.inf)]
+    return best or [Hypothesis((), -math.inf, -math.inf)]

@@ -7,7 +7,7 @@ The models may differ in everything but the vocabularies. A single model is an e
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -66,20 +66,33 @@ class DecoderStates:
     caches: tuple[DecoderCache, ...]
     buffer: Tensor  # (models, some rows, V), for logits
 
-    def step(self, ids: Tensor, count: int) -> tuple[NextIds, Self]:
-        """Decode the next id of each row (R,); return the `count` best ids to follow it."""
+    def step(
+        self, ids: Tensor, count: int, forced: Tensor | None = None
+    ) -> tuple[NextIds, Self]:
+        """Decode the next id of each row (R,); return the `count` best ids to follow it.
+
+        Where `forced` (R,) is not negative, that id alone may follow.
+        """
+        parts, states = self.decode(ids)
+        if forced is not None:
+            parts = map(_only, parts, forced.split(self.buffer.size(1)))
+        best = [_best(logs, count) for logs in parts]
+        return NextIds(*(torch.cat(part) for part in zip(*best, strict=True))), states
+
+    def decode(self, ids: Tensor) -> tuple[Iterator[Tensor], Self]:
+        """Decode the next id of each row (R,); return log-probabilities and the new states.
+
+        The former come for some rows (some, V) at a time, always in the same memory.
+        """
         both = [
             model.read(ids[:, None], cache)
             for model, cache in zip(self.models, self.caches, strict=True)
         ]
         outputs = [model.output for model in self.models]
         rows = self.buffer.size(1)
-        parts = [
-            _best(_mean_logs(outputs, states, self.buffer), count)
-            for states in zip(*(states[:, 0].split(rows) for states, _ in both), strict=True)
-        ]
-        best = NextIds(*(torch.cat(part) for part in zip(*parts, strict=True)))
-        return best, replace(self, caches=tuple(cache for _, cache in both))
+        split = zip(*(states[:, 0].split(rows) for states, _ in both), strict=True)
+        logs = (_mean_logs(outputs, states, self.buffer) for states in split)
+        return logs, replace(self, caches=tuple(cache for _, cache in both))
 
     def select(self, rows: Tensor, sentences: Tensor | None) -> Self:
         """Keep these rows, as `DecoderCache.select` does."""
@@ -105,8 +118,18 @@ def _mean_logs(outputs: list[Output], states: tuple[Tensor, ...], buffer: Tensor
     return logs[0] if len(outputs) == 1 else logs.logsumexp(0) - math.log(len(outputs))
 
 
+def _only(logs: Tensor, forced: Tensor) -> Tensor:
+    """Make all ids but the forced ones impossible in the rows that have one."""
+    rows = (forced >= 0).nonzero().flatten()
+    kept = logs[rows, forced[rows]]
+    logs[rows] = -torch.inf
+    logs[rows, forced[rows]] = kept
+    return logs
+
+
 def _best(logs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     end = logs[:, END_ID].clone()
-    logs[:, [PADDING_ID, BEGIN_ID, END_ID]] = -torch.inf
+    for never in (PADDING_ID, BEGIN_ID, END_ID):  # a list of them would be copied to a GPU
+        logs[:, never] = -torch.inf
     best, ids = best_per_row(logs, min(count, logs.size(1) - 3))
     return ids, best, end

@@ -1,4 +1,4 @@
-"""The settings of the beam search. No torch here."""
+"""The settings of the search and of sampling. No torch here."""
 
 from typing import Annotated
 
@@ -13,6 +13,21 @@ class Decoding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     beam: Annotated[int, msgspec.Meta(ge=1)] = 5
-    length_penalty: Annotated[float, msgspec.Meta(ge=0)] = 0.6
-    max_ratio: Annotated[float, msgspec.Meta(gt=0)] = 2.0
-    max_extra: Annotated[int, msgspec.Meta(ge=0)] = 20
+    length_penalty: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.6
+    max_ratio: Annotated[float, msgspec.Meta(gt=0, le=10_000)] = 2.0
+    max_extra: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 20
+
+
+class PieceSampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Draw translations in place of searching for the best.
+
+    Each next piece is drawn from the model's distribution, sharpened by a `temperature` below
+    1 and flattened by one above; `top_k` keeps the most likely pieces alone (0: all), `top_p`
+    the fewest whose probabilities sum to at least that much. The `seed` decides what is drawn,
+    together with the place of the line in the text.
+    """
+
+    temperature: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
+    top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    seed: int = 1

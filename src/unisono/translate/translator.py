@@ -3,9 +3,11 @@
 Shapes: B sentences, S source positions.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -14,22 +16,75 @@ from unisono.models.transformer import TransformerModel
 from unisono.process_pool import InProcess, ProcessPool, worker_pool
 from unisono.text.normalise import Normalisation, cut_all
 from unisono.text.tokenizer import END_ID, PADDING_ID, Tokenizers
-from unisono.translate.beam import search
-from unisono.translate.settings import Decoding
+from unisono.translate.beam import Hypothesis, search
+from unisono.translate.sampling import given_log_probabilities, sample
+from unisono.translate.settings import Decoding, PieceSampling
 
 # With fewer lines one process is done before another has started.
 LINES_PER_WORKER = 50
 
 Ids = list[int]
-Workers = InProcess[list[Ids], list[Ids]] | ProcessPool[list[Ids], list[Ids]]
+
+
+@dataclass(frozen=True)
+class SearchChunk:
+    """What one search translates: source ids, how the target begins, a key to draw by."""
+
+    ids: Ids
+    prefix: Ids
+    key: tuple[int, ...]
+
+
+Found = list[list[Hypothesis]]
+Workers = InProcess[list[SearchChunk], Found] | ProcessPool[list[SearchChunk], Found]
+
+
+@dataclass(frozen=True)
+class RankedTranslation:
+    """One translation of a line; `pieces` counts the end of each of its parts, too."""
+
+    text: str
+    score: float
+    log_probability: float
+    pieces: int
+
+    @property
+    def confidence(self) -> float:
+        """Return the geometric mean of the probabilities of the pieces, from 0 to 1."""
+        return math.exp(self.log_probability / self.pieces) if self.pieces else 1.0
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated line; in several parts if it was too long for the model."""
+    """A translated line; in several parts if it was too long for the model.
+
+    The first of the `alternatives` is `text`; an empty line has none. They do not count in
+    comparisons: the last bits of their scores depend on the batch.
+    """
 
     text: str
     parts: int
+    alternatives: tuple[RankedTranslation, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True)
+class GivenScore:
+    """The log-probability of a given translation, and its pieces, the end included."""
+
+    log_probability: float
+    pieces: int
+
+
+class SearchEngine(Protocol):
+    """Another program that searches in place of our own beam search."""
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        prefixes: Sequence[Sequence[int]],
+        decoding: Decoding,
+    ) -> Found:
+        """Return the hypotheses of each of `sources`, best first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +96,9 @@ class Translator:
     `max_pieces` no larger than the lengths the models were trained on. The tags at the start
     of a line apply to each of its chunks.
 
-    At most `tokens_per_batch` source positions, padding included, are translated at once.
+    At most `tokens_per_batch` source positions, padding included, are translated at once. Each
+    line gets up to `best` alternatives, which the beam has to be wide enough for; with
+    `sampling` they are drawn, not searched. An `engine` searches in place of `models`.
     """
 
     models: Sequence[TransformerModel]
@@ -50,6 +107,9 @@ class Translator:
     normalisation: Normalisation = Normalisation()
     max_pieces: int = 200
     tokens_per_batch: int = 2000
+    best: int = 1
+    sampling: PieceSampling | None = None
+    engine: SearchEngine | None = None
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Return the translation of each line, in order; an empty line gives an empty line.
@@ -58,12 +118,22 @@ class Translator:
         """
         return [translation.text for translation in self.translations(lines)]
 
-    def translations(self, lines: Sequence[str]) -> list[Translation]:
-        """Like `translate`, but also return the number of parts of each line."""
-        return self._translated(lines, InProcess(self._search))
+    def translations(
+        self, lines: Sequence[str], prefixes: Sequence[str] = (), first: int = 0
+    ) -> list[Translation]:
+        """Like `translate`, but also return the parts and alternatives of each line.
+
+        A translation begins with its prefix, if there are any. `first` is the place in the
+        text of the first line: what is drawn depends on it.
+        """
+        return self._translated(lines, prefixes, first, InProcess(self._search))
 
     def translate_stream(
-        self, lines: Iterable[str], batch_lines: int = 1000, workers: int = 1
+        self,
+        lines: Iterable[str],
+        batch_lines: int = 1000,
+        workers: int = 1,
+        prefixes: Iterable[str] = (),
     ) -> Iterator[Translation]:
         """Yield the translation of each line, in order, reading `batch_lines` ahead.
 
@@ -72,25 +142,72 @@ class Translator:
         processes with one thread each translate them and share the memory of the models; so
         do not compute anything before. A single worker is this process.
         """
-        remaining = iter(lines)
+        remaining, starts, first = iter(lines), iter(prefixes), 0
         batch = list(islice(remaining, batch_lines))
         workers = min(workers, len(batch) // LINES_PER_WORKER)
         alone = workers < 2
         task = self._search if alone else self._search_on_one_thread
         with worker_pool(task, 0 if alone else workers, "fork") as by:
             while batch:
-                yield from self._translated(batch, by)
+                yield from self._translated(batch, list(islice(starts, len(batch))), first, by)
+                first += len(batch)
                 batch = list(islice(remaining, batch_lines))
 
-    def _translated(self, lines: Sequence[str], by: Workers) -> list[Translation]:
-        # A line that does not come from a file may contain line feeds.
-        clean = self.normalisation([line.replace("\n", " ") for line in lines])
-        tags, rest = cut_all(clean, self.tokenizers.source.tags)
+    def score_given(
+        self, lines: Sequence[str], translations: Sequence[str]
+    ) -> list[GivenScore]:
+        """Return how likely each given translation of a line is; nothing is split."""
+        tags, rest = cut_all(self._clean(lines), self.tokenizers.source.tags)
         pieces = self.tokenizers.source.encode(rest)
-        chunks = [self._chunks(*line) for line in zip(tags, pieces, strict=True)]
-        flat = [chunk for line in chunks for chunk in line]
-        texts = iter(self.tokenizers.target.decode(self._translate_ids(flat, by)))
-        return [Translation(" ".join(islice(texts, len(c))), len(c)) for c in chunks]
+        sources = [tag + ids for tag, ids in zip(tags, pieces, strict=True)]
+        targets = self.tokenizers.target.encode(self._clean(translations))
+        found: dict[int, float] = {}
+        lengths = [max(map(len, p)) + 1 for p in zip(sources, targets, strict=True)]
+        for places in self._batches(lengths):
+            sides = (_padded([side[n] for n in places]) for side in (sources, targets))
+            source, target = (side.to(self.models[0].device) for side in sides)
+            logs = given_log_probabilities(self.models, source, target)
+            found |= zip(places, logs, strict=True)
+        return [GivenScore(found[n], len(target) + 1) for n, target in enumerate(targets)]
+
+    def _clean(self, lines: Sequence[str]) -> list[str]:
+        # A line that does not come from a file may contain line feeds.
+        return self.normalisation([line.replace("\n", " ") for line in lines])
+
+    def _translated(
+        self, lines: Sequence[str], prefixes: Sequence[str], first: int, by: Workers
+    ) -> list[Translation]:
+        tags, rest = cut_all(self._clean(lines), self.tokenizers.source.tags)
+        pieces = self.tokenizers.source.encode(rest)
+        starts = self.tokenizers.target.encode(self._clean(prefixes)) or [[]] * len(lines)
+        chunks = [
+            [
+                SearchChunk(ids, [] if part else start, (number, part))
+                for part, ids in enumerate(self._chunks(*line))
+            ]
+            for number, (start, *line) in enumerate(
+                zip(starts, tags, pieces, strict=True), start=first
+            )
+        ]
+        found = iter(self._search_all([chunk for line in chunks for chunk in line], by))
+        return [self._joined(list(islice(found, len(line)))) for line in chunks]
+
+    def _joined(self, parts: Found) -> Translation:
+        """Return the translation of a line, given the hypotheses of each of its parts."""
+        count = max(map(len, parts), default=0)
+        # A part with fewer alternatives repeats its best.
+        rows = [[part[n] if n < len(part) else part[0] for part in parts] for n in range(count)]
+        alternatives = tuple(self._alternative(row) for row in rows)
+        text = alternatives[0].text if alternatives else ""
+        return Translation(text, len(parts), alternatives)
+
+    def _alternative(self, parts: list[Hypothesis]) -> RankedTranslation:
+        return RankedTranslation(
+            " ".join(self.tokenizers.target.decode([part.ids for part in parts])),
+            sum(part.score for part in parts),
+            sum(part.log_probability for part in parts),
+            sum(len(part.ids) + 1 for part in parts),
+        )
 
     def _chunks(self, tags: Ids, ids: Ids) -> list[Ids]:
         """Split `ids` into as few chunks as possible, each after all `tags`; [] for no ids."""
@@ -98,23 +215,46 @@ class Translator:
         bounds = [len(ids) * index // count for index in range(count)] + [len(ids)]
         return [tags + ids[start:end] for start, end in pairwise(bounds)]
 
-    def _translate_ids(self, sources: list[Ids], by: Workers) -> list[Ids]:
-        found: list[Ids] = [[] for _ in sources]
-        batches = list(self._batches([len(ids) + 1 for ids in sources], by.count))
-        results = by.results([sources[place] for place in places] for places in batches)
-        for places, translations in zip(batches, results, strict=True):
-            for place, ids in zip(places, translations, strict=True):
-                found[place] = ids
+    def _search_all(self, chunks: list[SearchChunk], by: Workers) -> Found:
+        found: Found = [[] for _ in chunks]
+        batches = list(self._batches([len(chunk.ids) + 1 for chunk in chunks], by.count))
+        results = by.results([chunks[place] for place in places] for places in batches)
+        for places, hypotheses in zip(batches, results, strict=True):
+            for place, best in zip(places, hypotheses, strict=True):
+                found[place] = best
         return found
 
-    def _search(self, sources: list[Ids]) -> list[Ids]:
-        """Return the best translation of each of `sources`, which fit into one batch."""
-        batch = _padded(sources).to(self.models[0].device)
-        return [list(best.ids) for best, *_ in search(self.models, batch, self.decoding)]
+    def _search(self, chunks: list[SearchChunk]) -> Found:
+        """Return the best translations of each of `chunks`, which fit into one batch."""
+        prefixes = [chunk.prefix for chunk in chunks]
+        if self.engine is not None:
+            ids = [chunk.ids for chunk in chunks]
+            found = self.engine.search(ids, prefixes, self.decoding)
+            return [hypotheses[: self.best] for hypotheses in found]
+        source = _padded([chunk.ids for chunk in chunks]).to(self.models[0].device)
+        if self.sampling is None:
+            found = search(self.models, source, self.decoding, prefixes, self.best)
+            return [hypotheses[: self.best] for hypotheses in found]
+        return self._draw(source, self.sampling, chunks, prefixes)
 
-    def _search_on_one_thread(self, sources: list[Ids]) -> list[Ids]:
+    def _draw(
+        self,
+        source: Tensor,
+        sampling: PieceSampling,
+        chunks: list[SearchChunk],
+        prefixes: list[Ids],
+    ) -> Found:
+        """Draw `best` translations of each chunk, the likeliest first."""
+        keys = [[(*chunk.key, n) for chunk in chunks] for n in range(self.best)]
+        drawn = [
+            sample(self.models, source, self.decoding, sampling, some, prefixes)
+            for some in keys
+        ]
+        return [sorted(row, key=lambda h: -h.score) for row in zip(*drawn, strict=True)]
+
+    def _search_on_one_thread(self, chunks: list[SearchChunk]) -> Found:
         torch.set_num_threads(1)
-        return self._search(sources)
+        return self._search(chunks)
 
     def _batches(self, lengths: list[int], workers: int = 1) -> Iterator[list[int]]:
         """Yield the indices of sentences of about the same length, the longest first.

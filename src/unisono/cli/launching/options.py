@@ -10,13 +10,16 @@ import click
 from unisono.cli.options import PathType, fewest_option, restarts_option
 from unisono.errors import ConfigError
 from unisono.launch.plan import RENDEZVOUS_PORT
+from unisono.printable import refuse_control
 
 F = TypeVar("F", bound=Callable[..., Any])
 MODES = ("hosts", "slurm", "kubernetes")
 # Options that are not listed here are allowed everywhere.
 MODES_OF_OPTION = {
     "restarts": ("", "hosts"),
-    **dict.fromkeys(("ssh_config", "address", "port", "check", "fewest"), ("hosts",)),
+    **dict.fromkeys(
+        ("ssh_config", "address", "port", "check", "fewest", "firewall"), ("hosts",)
+    ),
     **dict.fromkeys(("time_limit", "partition", "sbatch"), ("slurm",)),
     **dict.fromkeys(("image", "volume", "resource", "name"), ("kubernetes",)),
     **dict.fromkeys(("directory", "python", "env"), MODES),
@@ -60,7 +63,12 @@ _WHERE = (
     _HOSTS[0],
     click.option("--slurm", is_flag=True, help="Submit a Slurm job."),
     click.option("--kubernetes", is_flag=True, help="Write a manifest for Kubeflow Trainer."),
-    click.option("--check", is_flag=True, help="Only check whether the hosts are ready."),
+    click.option("--check", is_flag=True, help="Only check the hosts and their links."),
+    click.option(
+        "--firewall",
+        is_flag=True,
+        help="Keep other machines from the run's ports while it lasts (nft, needs root there).",
+    ),
     *_HOSTS[1:],
     click.option(
         "--nodes",
@@ -103,6 +111,7 @@ def mode_of(context: click.Context) -> str:
         for name in context.params
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
     }
+    refuse_control(context.params, where="launch")
     modes = [name for name in MODES if context.params[name]]
     if len(modes) > 1:
         raise ConfigError(

@@ -3,6 +3,8 @@
 import secrets
 import sys
 import threading
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import msgspec
 from unisono import atomic
 from unisono.cli.launching.options import parse_variables, remote_directory
 from unisono.cli.pages.progress import show_output
-from unisono.errors import ConfigError
+from unisono.errors import ConfigError, RunError
 from unisono.exit_codes import PREEMPTED
 from unisono.launch.batch_systems import (
     SlurmJob,
@@ -25,15 +27,19 @@ from unisono.launch.batch_systems import (
     volumes_of,
 )
 from unisono.launch.fan_out import FanOut
+from unisono.launch.firewall import firewall_rules, removal
 from unisono.launch.plan import Command, Host, LaunchedTraining, RendezvousPoint, parse_hosts
 from unisono.launch.preflight import (
     LOCAL_ADDRESS,
     MachineReport,
     PreflightRequest,
+    PreflightResult,
     run_preflight,
 )
 from unisono.launch.probe_client import Describe, probe_command
+from unisono.launch.slots import MachineGpus, fill_slots, requested_workers
 from unisono.launch.ssh import SSH_FAILED, Ssh, SshProcess, plan_hosts
+from unisono.secure.secret import new_secret
 from unisono.units import amount_of_bytes
 
 
@@ -49,6 +55,7 @@ def launch_on_hosts(
     env: tuple[str, ...],
     address: str,
     port: int,
+    firewall: bool = False,
     **_: Any,
 ) -> int:
     """Check that all `hosts` are ready, then train on them; return the run's exit code."""
@@ -58,11 +65,11 @@ def launch_on_hosts(
     variables = parse_variables(env, where="--env")
     known = (address,) if address else (ssh.address_of(machines[0].name),)
 
-    def plan(first_address: str) -> list[Command]:
-        rendezvous = RendezvousPoint(first_address, len(machines), secrets.token_hex(8), port)
+    def plan(addresses: tuple[str, ...], hosts_with_slots: tuple[Host, ...]) -> list[Command]:
+        rendezvous = RendezvousPoint(addresses[0], len(machines), secrets.token_hex(8), port)
         return plan_hosts(
             ssh,
-            machines,
+            hosts_with_slots,
             rendezvous,
             training.arguments,
             python=python,
@@ -70,16 +77,13 @@ def launch_on_hosts(
             run=training.settings.run,
             variables=variables,
             restarts=training.restarts,
+            admitted=addresses if firewall else (),
         )
 
     if dry_run:
-        print("# first, on all machines at once: are they ready and alike?")
-        for host in machines:
-            print(Command(probe_command(ssh, host.name, python)).as_shell())
-        if not check:
-            print("# then, with the address under which all reach the first machine:")
-            for command in plan(known[0] if len(machines) > 1 else LOCAL_ADDRESS):
-                print(command.as_shell())
+        shown = fill_slots(machines, [MachineGpus()] * len(machines))
+        commands = plan(known if len(machines) > 1 else (LOCAL_ADDRESS,), shown)
+        _show_plan(ssh, machines, python, [] if check else commands)
         return 0
     description = Describe(directory, str(training.config), training.overrides)
     # As the probes will return them: JSON has no tuples.
@@ -89,13 +93,29 @@ def launch_on_hosts(
     )
     found = _check_ready(ssh, request)
     if check:
-        return 0
-    bare = training.verb != "train"
-    return _run(plan(found), machines, may_lose=bool(training.restarts.fewest), bare=bare)
+        training = replace(training, verb="selftest-part", words=("--part=short",))
+    bare, may_lose = training.verb != "train", bool(training.restarts.fewest)
+    _advise_firewall(port, () if firewall or bare else found.addresses)
+    machines = fill_slots(machines, [report.facts.gpus for report in found.reports])
+    return _run(plan(found.addresses, machines), machines, may_lose=may_lose, bare=bare)
 
 
-def _check_ready(ssh: Ssh, request: PreflightRequest) -> str:
-    """Print the state of every host; return the rendezvous address, or raise an error."""
+def _show_plan(
+    ssh: Ssh, machines: tuple[Host, ...], python: str, commands: list[Command]
+) -> None:
+    print("# first, on all machines at once: are they ready and alike?")
+    for host in machines:
+        print(Command(probe_command(ssh, host.name, python)).as_shell())
+    if commands:
+        print("# then, with the address under which all reach the first machine:")
+        if not all(host.slots for host in machines):
+            print("# (each machine gets a process for each of its GPUs; here: no GPU)")
+    for command in commands:
+        print(command.as_shell())
+
+
+def _check_ready(ssh: Ssh, request: PreflightRequest) -> PreflightResult:
+    """Print the state of every host; return what was found, or raise an error."""
     printing = threading.Lock()
     width = max(len(host.name) for host in request.hosts)
 
@@ -106,8 +126,8 @@ def _check_ready(ssh: Ssh, request: PreflightRequest) -> str:
     _talk(f"checking whether {len(request.hosts)} machines are ready")
     result = run_preflight(ssh, request, notify)
     if not result.problems:
-        _talk(f"all are ready; the rendezvous is at {result.address}:{request.port}")
-        return result.address
+        _talk(f"all are ready; the rendezvous is at {result.addresses[0]}:{request.port}")
+        return result
     for name, problems in result.problems.items():
         for problem in problems:
             _talk(f"{name:{width}} | {problem.what}")
@@ -122,13 +142,27 @@ def _check_ready(ssh: Ssh, request: PreflightRequest) -> str:
     )
 
 
+def _advise_firewall(port: int, addresses: tuple[str, ...]) -> None:
+    """Print how to keep strangers from the ports of a run on the machines at `addresses`."""
+    if len(addresses) < 2:
+        return
+    with suppress(RunError):  # one has no address in common with the others
+        _talk(
+            "note: gloo and NCCL answer everybody who reaches their ports. To admit only these "
+            "machines, pass --firewall, or run as root on each:\n"
+            f"  nft '{firewall_rules(port, addresses)}'\n"
+            f"  and after the run: nft '{removal(port)}'"
+        )
+
+
 def describe(report: MachineReport) -> str:
     """Return one line about a machine."""
     facts = report.facts
     if report.problems:
         return "not ready"
+    gpus = f"{facts.gpus}, driver {facts.gpus.driver}, " if facts.gpus.processes else ""
     return (
-        f"Unisono {facts.unisono}, torch {facts.torch}, Python {facts.python}, "
+        f"Unisono {facts.unisono}, torch {facts.torch}, Python {facts.python}, {gpus}"
         f"{facts.pairs:,} pairs, {amount_of_bytes(facts.free_bytes)} free, "
         f"clock {report.clock.ahead:+.2f} s"
     )
@@ -137,7 +171,8 @@ def describe(report: MachineReport) -> str:
 def _run(
     commands: list[Command], machines: tuple[Host, ...], *, may_lose: bool, bare: bool
 ) -> int:
-    jobs = {node: SshProcess(command.argv) for node, command in enumerate(commands)}
+    secret = new_secret()
+    jobs = {node: SshProcess(command.argv, secret) for node, command in enumerate(commands)}
     running = FanOut(jobs, may_lose=may_lose)
     show_output(running, [host.name for host in machines], bare=bare)
     lost = [
@@ -166,16 +201,17 @@ def launch_on_slurm(
     **_: Any,
 ) -> int:
     """Write a Slurm script and submit it."""
+    further = sbatch_options(sbatch)
     job = SlurmJob(
         arguments=training.arguments,
         python=python or sys.executable,
         directory=remote_directory(directory),
         run=Path(training.settings.run),
         nodes=nodes,
-        workers=training.workers,
+        workers=requested_workers(training.workers, further),
         time_limit=time_limit,
         partition=partition,
-        further=sbatch_options(sbatch),
+        further=further,
         variables=parse_variables(env, where="--env"),
     )
     path = output or job.script_file
@@ -223,17 +259,18 @@ def launch_on_kubernetes(
         )
     variables = parse_variables(env, where="--env")
     check_variables(variables)
+    resources = resources_of(resource)
     job = TrainJob(
         name=check_name(name or job_name(training.config.stem)),
         image=image,
         arguments=training.arguments,
         nodes=nodes,
-        workers=training.workers,
+        workers=requested_workers(training.workers, resources),
         python=python or "python",
         directory=directory,
         variables=variables,
         volumes=volumes_of(volume),
-        resources=resources_of(resource),
+        resources=resources,
     )
     path = output or Path(f"{job.name}.trainjob.json")
     relative = [] if directory else relative_paths(training)

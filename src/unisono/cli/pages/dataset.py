@@ -8,7 +8,6 @@ import time
 from collections.abc import Generator, Iterator
 from typing import TypeVar
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -19,6 +18,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
+from unisono.cli.pages.console import PrintableConsole
 from unisono.datasets.assemble import AssemblyStep
 from unisono.datasets.entry import Entry, File
 from unisono.datasets.fetch import Received
@@ -61,7 +61,7 @@ SECONDS_BETWEEN_LINES = 30.0
 
 def draw(work: Generator[Progress, None, T]) -> T:
     """Do the work, show its progress on standard error, and return its result."""
-    console = Console(file=sys.stderr)
+    console = PrintableConsole(sys.stderr)
     if not console.is_terminal:
         return _drive(work, _Log())
     columns = (

@@ -11,28 +11,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
+from typing import TextIO
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from unisono.cli.pages.console import PrintableConsole
 from unisono.config.settings import Settings
+from unisono.errors import UnisonoError
 from unisono.launch.fan_out import FanOut, OutputLine
+from unisono.parent_process import hang_up_counts, without_terminal
 from unisono.printable import printable
-from unisono.records.events import (
-    AnyEvent,
-    Chose,
-    Ended,
-    Found,
-    RolledBack,
-    Sample,
-    Saved,
-    Started,
-    StepTaken,
-    Tested,
-    Validated,
-    Warned,
-)
+from unisono.records import events
 from unisono.units import amount_of_bytes, duration, seconds_of
 
 
@@ -48,17 +37,30 @@ def show_output(running: FanOut, names: Sequence[str], *, bare: bool = False) ->
                 stream = sys.stderr if event.is_error else sys.stdout
                 is_result = bare and not event.is_error
                 text = event.text if is_result else f"{name} | {event.text}"
-                print(text, file=stream, flush=True)
+                _print(text, stream)
             elif event.exit_code:
-                text = f"{name} ended with exit code {event.exit_code}"
-                print(text, file=sys.stderr, flush=True)
+                _print(f"{name} ended with exit code {event.exit_code}", sys.stderr)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    try:
+        print(text, file=stream, flush=True)
+    except (
+        OSError,
+        UnisonoError,
+    ):  # the reader has left or the terminal is closed: the run goes on
+        without_terminal()
 
 
 @contextmanager
 def forwarding_signals(receive: Callable[[int], None]) -> Iterator[None]:
-    """Pass signals that ask this process to stop on to `receive`."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda n, _: receive(n)) for number in numbers}
+    """Pass signals that ask this process to stop on to `receive`; SIGHUP asks politely."""
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hang_up_counts() else ())]
+
+    def pass_on(number: int, _: object) -> None:
+        receive(signal.SIGTERM if number == signal.SIGHUP else number)
+
+    before = {number: signal.signal(number, pass_on) for number in numbers}
     try:
         yield
     finally:
@@ -82,12 +84,28 @@ ENDINGS = {
 }
 
 
+class LastingConsole(PrintableConsole):
+    """A console whose reader may leave and whose terminal may close: the run goes on."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        without_terminal()
+
+    def _write_buffer(self) -> None:
+        try:
+            super()._write_buffer()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            self.on_broken_pipe()
+
+
 class Screen:
     """Shows the events of the leading process on standard error."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._console = LastingConsole(sys.stderr, highlight=False, soft_wrap=True)
         self._live = self._console.is_terminal and not self._console.is_dumb_terminal
         self._wide = self._console.width >= WIDE
         columns = [TextColumn("[bold]{task.percentage:>3.0f} %")]
@@ -98,7 +116,7 @@ class Screen:
         self._task = self._bar.add_task("starting", total=1.0)
         self._shown = True
         self._last_line = 0.0
-        self._recent: deque[StepTaken] = deque(maxlen=RECENT_STEPS)
+        self._recent: deque[events.StepTaken] = deque(maxlen=RECENT_STEPS)
         self._began = time.monotonic()
         # A moment and the step then: the pace leaves out the first update, which is slower.
         self._paced_from: tuple[float, int] | None = None
@@ -109,34 +127,29 @@ class Screen:
     def __enter__(self) -> "Screen":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar.live.is_started:
             self._bar.stop()
 
-    def show(self, event: AnyEvent) -> None:
+    def show(self, event: events.AnyEvent) -> None:
         """Show `event`, if this process is the one that shows them."""
-        if isinstance(event, Started):
+        if isinstance(event, events.Started):
             self._shown = event.rank == 0
         if not self._shown:
             return
-        if isinstance(event, Started):
+        if isinstance(event, events.Started):
             self._show_start(event)
-        elif isinstance(event, StepTaken):
+        elif isinstance(event, events.StepTaken):
             self._show_step(event)
         else:
-            if isinstance(event, RolledBack):
+            if isinstance(event, events.RolledBack):
                 self._paced_from = None
             self._say(_sentence(event))
             self._explain(event)
 
-    def _explain(self, event: AnyEvent) -> None:
+    def _explain(self, event: events.AnyEvent) -> None:
         """Explain BLEU once: the signature is too long for the line of every validation."""
-        if isinstance(event, Validated) and event.bleu >= 0 and not self._explained:
+        if isinstance(event, events.Validated) and event.bleu >= 0 and not self._explained:
             self._explained = True
             interval = "" if event.bleu_low < 0 else "± is half of its 95 % interval; "
             signature = event.bleu_signature or "not recorded"
@@ -146,14 +159,15 @@ class Screen:
         """Show what the start is waiting for, on any process."""
         self._say(text)
 
-    def _show_start(self, event: Started) -> None:
+    def _show_start(self, event: events.Started) -> None:
         self._began = time.monotonic()
         self._paced_from = None
         self._updates_per_epoch = event.updates_per_epoch
         self._seconds_before = event.seconds
-        where = f"{event.size} process{'es' if event.size > 1 else ''} on {event.device}"
+        device = f"{event.gpu} in {event.precision}" if event.gpu else event.device
+        where = f"{event.size} process{'es' if event.size > 1 else ''} on {device}"
         if event.size > 1 and event.interface:
-            where += f" over {event.interface} ({event.address})"
+            where += f" over {event.fabric or event.interface} ({event.address})"
         self._say(
             f"training {event.parameters:,} parameters on {where}, "
             f"{event.updates_per_epoch:,} updates per epoch, in {self._settings.run}"
@@ -169,7 +183,7 @@ class Screen:
         if self._live:
             self._bar.start()
 
-    def _show_step(self, event: StepTaken) -> None:
+    def _show_step(self, event: events.StepTaken) -> None:
         self._recent.append(event)
         self._paced_from = self._paced_from or (time.monotonic(), event.step)
         share = self._share(event)
@@ -190,7 +204,7 @@ class Screen:
         pause = min(max(least, (now - self._began) / LINES_SO_FAR), most)
         return now - self._last_line >= pause
 
-    def _line(self, event: StepTaken, *, whole: bool) -> str:
+    def _line(self, event: events.StepTaken, *, whole: bool) -> str:
         """Return the state of training in a line of 80 columns, or in a `whole`, longer one."""
         seconds = sum(step.seconds for step in self._recent) / len(self._recent)
         tokens = sum(step.target_tokens for step in self._recent) / len(self._recent)
@@ -204,7 +218,7 @@ class Screen:
             parts.append(f"{duration(seconds)}/step")
         return "  ".join([*parts, *([f"{duration(left)} left"] if left else [])])
 
-    def _share(self, event: StepTaken) -> float:
+    def _share(self, event: events.StepTaken) -> float:
         limits, shares = self._settings.train, [0.0]
         if limits.max_steps:
             shares.append(event.step / limits.max_steps)
@@ -215,7 +229,7 @@ class Screen:
             shares.append(taken / seconds_of(limits.max_time))
         return min(1.0, max(shares))
 
-    def _seconds_left(self, event: StepTaken) -> float:
+    def _seconds_left(self, event: events.StepTaken) -> float:
         limits, now = self._settings.train, time.monotonic()
         moment, step = self._paced_from or (now, event.step)
         goals = [limits.max_steps, limits.max_epochs * self._updates_per_epoch]
@@ -234,7 +248,7 @@ class Screen:
             self._console.print(shown, markup=False)
 
 
-def sample_text(sample: Sample) -> str:
+def sample_text(sample: events.Sample) -> str:
     """Return a source sentence, its translation and its reference, in three lines."""
     texts = sample.source, sample.translation, sample.reference
     source, translation, reference = (textwrap.shorten(text, 300) for text in texts)
@@ -242,21 +256,21 @@ def sample_text(sample: Sample) -> str:
     return f"  {source}\n    → {translation}\n      ({mark})"
 
 
-def _bleu(event: Validated | Tested) -> str:
+def _bleu(event: events.Validated | events.Tested) -> str:
     """Return BLEU with half of its 95 % interval."""
     if event.bleu_low < 0:
         return f"{event.bleu:.2f}"
     return f"{event.bleu:.2f} ± {(event.bleu_high - event.bleu_low) / 2:.2f}"
 
 
-def _found(event: Found) -> str:
+def _found(event: events.Found) -> str:
     """Return a finding and its advice in one line."""
     if event.over:
         return ""
     return printable(f"found at step {event.step:,}: {event.summary} {event.advice}".strip())
 
 
-def _validation(event: Validated) -> str:
+def _validation(event: events.Validated) -> str:
     bleu = f"  BLEU {_bleu(event)}" if event.bleu >= 0 else ""
     best = "  (best so far)" if event.best else ""
     took = duration(event.seconds)
@@ -266,23 +280,23 @@ def _validation(event: Validated) -> str:
     )
 
 
-def _sentence(event: AnyEvent) -> str:
-    if isinstance(event, Validated):
+def _sentence(event: events.AnyEvent) -> str:
+    if isinstance(event, events.Validated):
         return _validation(event)
-    if isinstance(event, Saved):
+    if isinstance(event, events.Saved):
         size, took = amount_of_bytes(event.bytes), duration(event.seconds)
         return f"saved {event.name} ({size}) in {took}"
-    if isinstance(event, Warned):
+    if isinstance(event, events.Warned):
         return f"warning: {event.message}"
-    if isinstance(event, Chose | Found):
-        return event.message if isinstance(event, Chose) else _found(event)
-    if isinstance(event, RolledBack):
+    if isinstance(event, events.Chose | events.Found):
+        return event.message if isinstance(event, events.Chose) else _found(event)
+    if isinstance(event, events.RolledBack):
         return f"warning: at step {event.step:,} {event.message}"
-    if isinstance(event, Tested):
+    if isinstance(event, events.Tested):
         return (
             f"test set, best checkpoint (step {event.step:,}): BLEU {_bleu(event)}  "
             f"{event.bleu_signature}"
         )
-    if isinstance(event, Ended):
+    if isinstance(event, events.Ended):
         return f"ended at step {event.step:,}: {ENDINGS.get(event.reason, event.reason)}"
     return ""

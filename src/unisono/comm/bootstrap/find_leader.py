@@ -26,13 +26,23 @@ from unisono.comm.bootstrap.network import (
     resolve,
 )
 from unisono.comm.bootstrap.roll_call import RollCall
-from unisono.comm.bootstrap.store import connect_store, host_store, listen, listen_as, read_key
-from unisono.comm.waiting import Waiting
+from unisono.comm.bootstrap.seats import DeviceSeat
+from unisono.comm.bootstrap.store import (
+    STORE_CONNECT_SECONDS,
+    connect_torch_store,
+    host_store,
+    listen,
+    listen_as,
+    read_key,
+    try_store,
+)
+from unisono.comm.waiting import Notify, Waiting, no_notice
 from unisono.errors import PeerFailedError, RunError
+from unisono.secure.channel import Endpoint
+from unisono.secure.private_socket import is_served, listen_private, private_path
 from unisono.source_address import source_address
 
 LEADER_POLL_SECONDS = 0.1
-STORE_CONNECT_SECONDS = 10.0
 
 
 class LeaderAddress(msgspec.Struct, frozen=True):
@@ -53,7 +63,7 @@ class TorchrunStore:
                 "keeps this machine from that port",
             )
             waiting.pause(LEADER_POLL_SECONDS)
-        store = connect_store(found.address, port, STORE_CONNECT_SECONDS)
+        store = connect_torch_store(found.address, port, STORE_CONNECT_SECONDS)
         self._store: Store = PrefixStore("unisono", store)
         self._rank, self.source = rank, found.source
 
@@ -89,7 +99,8 @@ class LeaderSearch:
     """The search for process 0, as one of the processes sees it.
 
     Process 0 listens at `address` and `port`; if `has_agent_store`, the store of torchrun's
-    agents is there instead, and says where process 0 listens.
+    agents is there instead, and says where process 0 listens. `seat` is the device of this
+    process.
     """
 
     env: LauncherEnv
@@ -97,34 +108,41 @@ class LeaderSearch:
     port: int
     interface: str = ""
     has_agent_store: bool = False
+    seat: DeviceSeat = DeviceSeat()
+    notify: Notify = no_notice
 
     def find(self, waiting: Waiting) -> FoundLeader:
         """Return when all processes have registered and can work together."""
         requested = requested_network(self.interface, os.environ)
         connect = self._host if self.env.rank == 0 else self._connect
         network, store = connect(requested, waiting)
-        verdict = RollCall(PrefixStore("roll call", store), self.env, network, waiting).run()
-        if verdict.trouble and self.env.local_rank:
-            raise PeerFailedError(verdict.trouble)  # one message per machine is enough
+        calls = PrefixStore("roll call", store)
+        verdict = RollCall(calls, self.env, network, waiting, self.seat, self.notify).run()
+        code = verdict.exit_code
+        if verdict.trouble and self.env.local_rank:  # one message per machine is enough
+            raise PeerFailedError(verdict.trouble, exit_code=code)
         if verdict.trouble:
-            raise RunError(verdict.trouble, where=str(network), fix=verdict.fix)
+            raise RunError(verdict.trouble, where=str(network), fix=verdict.fix, exit_code=code)
         return FoundLeader(PrefixStore("group", store), network, verdict.warnings)
 
     def _host(self, requested: Network | None, waiting: Waiting) -> tuple[Network, Store]:
         agents = self._agent_store(waiting)
-        listening = self._listen(requested, agents, waiting)
-        address, port = listening.getsockname()[:2]
-        store = host_store(listening)
+        if self.env.on_one_machine:
+            number = os.getpid() if agents else self.port
+            listening, path = listen_private(_name(number))
+            leader = LeaderAddress(LOOPBACK_NETWORK.address, number)
+        else:
+            listening, path = self._listen(requested, agents, waiting), ""
+            leader = LeaderAddress(*listening.getsockname()[:2])
+        store = host_store(listening, path, self.notify)
         if agents:
-            agents.publish_leader(LeaderAddress(address, port))
-        return requested or network_of(address), store
+            agents.publish_leader(leader)
+        return requested or network_of(leader.address), store
 
     def _listen(
         self, requested: Network | None, agents: TorchrunStore | None, waiting: Waiting
     ) -> socket.socket:
         port = 0 if agents else self.port
-        if self.env.on_one_machine:
-            return listen(LOOPBACK_NETWORK.address, port)
         known = [address for address in resolve(self.address) if not is_loopback(address)]
         if requested and (agents or not known):
             return listen(requested.address, port)
@@ -148,12 +166,12 @@ class LeaderSearch:
         while True:
             leader = agents.leader() if agents else LeaderAddress(self.address, self.port)
             found = (
-                self._check_port(leader)
+                self._look_for(leader)
                 if leader
                 else PortCheck(trouble="it has not published its address yet")
             )
             if leader and found.address:
-                store = _connect_to(found.address, leader.port, waiting)
+                store = try_store(_endpoint(found.address, leader.port), waiting)
                 if store is not None:
                     return requested or network_of(found.source), store
             else:
@@ -165,9 +183,15 @@ class LeaderSearch:
             return None
         return TorchrunStore(self.address, self.port, self.env.rank, waiting)
 
-    def _check_port(self, leader: LeaderAddress) -> PortCheck:
+    def _look_for(self, leader: LeaderAddress) -> PortCheck:
         if self.env.on_one_machine:
-            return check_port(LOOPBACK_NETWORK.address, leader.port)
+            path = private_path(_name(leader.port))
+            if is_served(path):
+                return PortCheck(path, LOOPBACK_NETWORK.address)
+            return PortCheck(
+                trouble=f"nothing listens at {path} yet",
+                fix="check that process 0 was started and still runs",
+            )
         # On the machine of process 0 its name may mean loopback, where it does not listen.
         ambiguous = all(is_loopback(address) for address in resolve(leader.address))
         return check_port(leader.address, leader.port, own_addresses() if ambiguous else ())
@@ -180,13 +204,10 @@ class LeaderSearch:
         waiting.describe(f"{here} waits for process 0{where}: {found.trouble}", found.fix)
 
 
-def _connect_to(address: str, port: int, waiting: Waiting) -> Store | None:
-    try:
-        return connect_store(address, port, min(STORE_CONNECT_SECONDS, waiting.seconds_left))
-    except RuntimeError as error:
-        reason = str(error).partition("\n")[0]
-        waiting.describe(
-            f"{address} port {port} answers, but not as the store of a run: {reason}",
-            "another program may use the port: set MASTER_PORT to another one everywhere",
-        )
-        return None
+def _name(number: int) -> str:
+    """Return the name of process 0's Unix socket, if all processes are on one machine."""
+    return f"store-{number}"
+
+
+def _endpoint(address: str, port: int) -> Endpoint:
+    return address if address.startswith("/") else (address, port)

@@ -1,14 +1,19 @@
 """Join the processes that a launcher started, or run alone if none did."""
 
-import ctypes
 import os
-import signal
 from dataclasses import replace
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
+from unisono.comm.bootstrap.device import (
+    check_process_count,
+    check_shared_memory,
+    pick_device,
+    seat_of,
+    use_device,
+)
 from unisono.comm.bootstrap.find_leader import FoundLeader, LeaderSearch
 from unisono.comm.bootstrap.launcher_env import (
     LauncherEnv,
@@ -16,14 +21,23 @@ from unisono.comm.bootstrap.launcher_env import (
     first_slurm_host,
     launcher_env_from,
     leader_endpoint,
+    security_warnings,
 )
-from unisono.comm.bootstrap.network import GLOO, NCCL, backend_variables
+from unisono.comm.bootstrap.nccl import (
+    fabric_of,
+    fabric_port,
+    interface_in_use,
+    watchdog_variables,
+)
+from unisono.comm.bootstrap.network import backend_variables
+from unisono.comm.bootstrap.seats import DeviceSeat
 from unisono.comm.group import Group, Solo
 from unisono.comm.protocol import Comm, World
 from unisono.comm.waiting import Notify, no_notice, wait_with_progress
-from unisono.errors import ConfigError, RunError
+from unisono.errors import RunError
+from unisono.nvidia import read_driver
+from unisono.parent_process import die_with_parent
 
-PR_SET_PDEATHSIG = 1
 DEFAULT_START_SECONDS = 300.0
 
 
@@ -41,33 +55,48 @@ def join(
     `start_seconds`, raise an error. `interface` overrides the network on the route to the
     others.
     """
+    # Before CUDA starts: batches of all sizes would otherwise tear its memory to pieces.
+    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     env = launcher_env_from(os.environ)
     world = world_of(env, pick_device(device))
     check_nodes(os.environ)
+    driver = read_driver()
+    check_process_count(world, driver)
     use_device(world)
     if world.size == 1 and not env.address:
         return Solo(world)
     die_with_parent()
-    found = find_others(env, interface, start_seconds, notify)
+    check_shared_memory(world)
+    if world.leads:
+        for warning in security_warnings(env, os.environ):
+            notify(warning)
+    found = find_others(env, interface, start_seconds, notify, seat_of(world, driver))
     os.environ.update(backend_variables(found.network, os.environ))
+    os.environ.update(watchdog_variables(os.environ))
     _start_group(world, found, timeout_seconds)
+    fabric = fabric_of(world, os.environ)
     return Group(
         replace(
             world,
-            interface=os.environ.get(NCCL if world.device != "cpu" else GLOO, ""),
+            interface=fabric_port(fabric) or interface_in_use(world.device, os.environ),
             address=found.network.address,
             warnings=found.warnings,
+            fabric=fabric,
         )
     )
 
 
 def find_others(
-    env: LauncherEnv, interface: str, seconds: float, notify: Notify
+    env: LauncherEnv,
+    interface: str,
+    seconds: float,
+    notify: Notify,
+    seat: DeviceSeat = DeviceSeat(),  # noqa: B008  it is frozen
 ) -> FoundLeader:
     """Return when all processes of the run have found each other."""
     address, port = leader_endpoint(env, first_slurm_host)
     has_agent_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    search = LeaderSearch(env, address, port, interface, has_agent_store)
+    search = LeaderSearch(env, address, port, interface, has_agent_store, seat, notify)
     what = f"process {env.rank} is looking for the others at {address} port {port}"
     try:
         return wait_with_progress(search.find, what, seconds, notify)
@@ -86,7 +115,13 @@ def _start_group(world: World, found: FoundLeader, timeout_seconds: float) -> No
     try:
         # Never by an address (tcp://): under torchrun nobody would host the store then.
         dist.init_process_group(
-            backend, store=found.store, rank=world.rank, world_size=world.size, timeout=timeout
+            backend,
+            store=found.store,
+            rank=world.rank,
+            world_size=world.size,
+            timeout=timeout,
+            # With a device, NCCL connects now: what fails is then said here, in our words.
+            device_id=torch.device(world.device) if backend == "nccl" else None,
         )
     except RuntimeError as error:
         raise RunError(
@@ -94,7 +129,8 @@ def _start_group(world: World, found: FoundLeader, timeout_seconds: float) -> No
             f"{found.network}: {_first_line(error)}",
             where=f"process {world.rank}",
             fix="open all ports between the machines, or set `sync.interface` to the "
-            "interface of a network that they share",
+            "interface of a network that they share"
+            + ("; NCCL_DEBUG=INFO makes NCCL say more" if backend == "nccl" else ""),
         ) from error
 
 
@@ -108,38 +144,3 @@ def world_of(env: LauncherEnv, device: str) -> World:
     number = 0 if torch.cuda.device_count() == 1 else env.local_rank
     mine = f"cuda:{number}" if device == "cuda" else device
     return World(env.rank, env.size, env.local_rank, env.local_size, mine)
-
-
-def pick_device(wanted: str) -> str:
-    """Return "cuda" or "cpu"; asking for a GPU that is not there is an error."""
-    if wanted == "cpu":
-        return "cpu"
-    if torch.cuda.is_available():
-        return "cuda"
-    if wanted == "cuda":
-        raise ConfigError(
-            "there is no CUDA device here", where="device", fix='set `device = "auto"` or "cpu"'
-        )
-    return "cpu"
-
-
-def use_device(world: World) -> None:
-    """Let this process compute on its device: its GPU, or its share of the cores."""
-    if world.device.startswith("cuda"):
-        torch.cuda.set_device(world.device)
-        return
-    cores = len(os.sched_getaffinity(0))
-    torch.set_num_threads(max(1, cores // world.local_size))
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when the one that started it dies.
-
-    Otherwise the workers of a killed torchrun keep training as orphans and write into the
-    run directory that its successor uses.
-    """
-    parent = os.getppid()
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we could ask
-        os.kill(os.getpid(), signal.SIGKILL)

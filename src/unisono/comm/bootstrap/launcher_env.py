@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import psutil
 
 from unisono.errors import ConfigError, RunError
+from unisono.secure.secret import SECRET_FILE, secret_of
 
 Variables = Mapping[str, str]
 
@@ -29,7 +30,16 @@ NODE_RANKS = (
     "otherwise " + LAUNCHER_FIX
 )
 FIRST_PORT, PORTS = 20_000, 12_000  # below the range of ephemeral ports
-NODES = "UNISONO_NODES"  # our own agent sets it
+NODES, OUR_AGENT = "UNISONO_NODES", "UNISONO_AGENT"  # our own agent sets them
+NO_SECRET = (
+    "warning: this run has no secret, so whoever reaches its ports can join or disturb it; set "
+    f"{SECRET_FILE} on all machines to a file of mode 600, or start with `unisono launch`"
+)
+FOREIGN_TORCHRUN = (
+    "warning: torchrun's own store answers everybody, and with --standalone or c10d torchrun "
+    "runs code that it finds there: whoever reaches its port can act as you; start with "
+    "`unisono launch`, which keeps its own store, or let a firewall close the port"
+)
 
 
 @dataclass(frozen=True)
@@ -247,6 +257,13 @@ def _scontrol(*arguments: str) -> str:
             fix="set MASTER_ADDR to the address of the machine of process 0",
         ) from error
     return done.stdout
+
+
+def security_warnings(env: LauncherEnv, variables: Variables) -> tuple[str, ...]:
+    """Return what strangers can do to a run that was started like this."""
+    foreign = "TORCHELASTIC_RUN_ID" in variables and OUR_AGENT not in variables
+    without = not env.on_one_machine and not secret_of(variables)
+    return (FOREIGN_TORCHRUN,) * foreign + (NO_SECRET,) * without
 
 
 def check_nodes(variables: Mapping[str, str]) -> None:

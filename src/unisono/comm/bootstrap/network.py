@@ -172,8 +172,11 @@ def requested_network(setting: str, variables: Mapping[str, str]) -> Network | N
 
 def backend_variables(network: Network, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that select `network` for the backends, unless already set."""
-    names = [name for name in (GLOO, NCCL) if not variables.get(name)]
-    return dict.fromkeys(names, network.interface) if network.interface else {}
+    if not network.interface:
+        return {}
+    # NCCL takes a name for the beginning of a name: "eth1" would also mean "eth10".
+    chosen = {GLOO: network.interface, NCCL: f"={network.interface}"}
+    return {name: value for name, value in chosen.items() if not variables.get(name)}
 
 
 def _check_name(name: str, where: str) -> None:

@@ -19,24 +19,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psutil
+from torch._C._distributed_c10d import HashStore
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousError
+from torch.distributed.elastic.rendezvous.utils import _matches_machine_hostname
 from torch.distributed.run import parse_args, parse_min_max_nnodes, run
 
 from unisono.clock_skew import CLOCK_FIX, compare_clocks
-from unisono.comm.bootstrap.join import DEFAULT_START_SECONDS, die_with_parent
-from unisono.comm.bootstrap.launcher_env import NODES
+from unisono.comm.bootstrap.join import DEFAULT_START_SECONDS
+from unisono.comm.bootstrap.launcher_env import NO_SECRET, NODES, OUR_AGENT
 from unisono.comm.bootstrap.network import LOOPBACK_NETWORK, check_port, resolve
+from unisono.comm.bootstrap.rendezvous_state import BACKEND, use_store
+from unisono.comm.bootstrap.secure_store import CALL_SECONDS
 from unisono.comm.bootstrap.store import (
     answer_clock,
     ask_clock,
-    connect_store,
     host_store,
     listen,
     listen_as,
     read_key,
+    try_store,
 )
 from unisono.comm.waiting import (
     FIRST_NOTICE_SECONDS,
@@ -48,6 +52,8 @@ from unisono.comm.waiting import (
 )
 from unisono.errors import PeerLostError, RunError
 from unisono.exit_codes import RESTARTABLE
+from unisono.parent_process import parent_variables
+from unisono.secure.secret import ensure_secret, secret_of
 
 TORCHRUN_PORT = 29400  # torchrun's own default
 AGENT_POLL_SECONDS = 0.1
@@ -74,7 +80,7 @@ def run_agent(arguments: Sequence[str], notify: Notify = no_notice) -> AgentOutc
 
     While machines are missing, call `notify` with which ones and what to check.
     """
-    die_with_parent()
+    os.environ.update(parent_variables())  # for the workers
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     options = parse_args(list(arguments))
     store = prepare_rendezvous(options, notify)
@@ -131,13 +137,17 @@ def prepare_rendezvous(options: Namespace, notify: Notify) -> AgentStore | None:
     least, most = parse_min_max_nnodes(options.nnodes)
     if least == most:
         os.environ[NODES] = str(least)
+    os.environ[OUR_AGENT] = "1"
     if _is_single_machine(options, most):
-        return AgentStore(_host_locally(options))
-    if options.rdzv_backend != "c10d" or "is_host" not in _conf(options):
+        return AgentStore(_keep_here(options))
+    if options.rdzv_backend != "c10d":
         return None  # the user configures the rendezvous in another way
     _set_conf(options, "join_timeout", f"{DEFAULT_START_SECONDS:.0f}", overwrite=False)
-    is_host = _conf(options)["is_host"].lower() in ("1", "true", "t", "yes", "y")
+    is_host = _is_host(options)
+    if is_host and not secret_of(os.environ):
+        notify(NO_SECRET)
     store = _host(options, notify) if is_host else _connect(options, notify)
+    _meet_in(store, options)
     registry = PrefixStore("unisono", store)
     number = register_machine(registry)
     agents = AgentStore(store, AgentRollCall(registry, least, notify, is_host=is_host))
@@ -239,13 +249,27 @@ def _is_single_machine(options: Namespace, most: int) -> bool:
     return static and options.master_port is None and most == 1
 
 
-def _host_locally(options: Namespace) -> Store:
-    address = LOOPBACK_NETWORK.address
-    store = host_store(listen(address, 0))
-    options.standalone, options.rdzv_backend = False, "c10d"
-    options.rdzv_id = str(uuid.uuid4())
-    options.local_addr = options.local_addr or address
-    _point_to(options, address, store.port)
+def _is_host(options: Namespace) -> bool:
+    given = _conf(options).get("is_host", "")
+    if given:
+        return given.lower() in ("1", "true", "t", "yes", "y")
+    return bool(_matches_machine_hostname(_endpoint(options)[0]))
+
+
+def _meet_in(store: Store, options: Namespace) -> None:
+    """Let torchrun meet in `store` and keep its state there as JSON: it would unpickle it."""
+    use_store(store)
+    options.rdzv_backend = BACKEND
+
+
+def _keep_here(options: Namespace) -> Store:
+    """Keep the state of the only agent in this process, where nobody else reaches it."""
+    ensure_secret(os.environ)  # the workers inherit it
+    options.standalone, options.rdzv_id = False, str(uuid.uuid4())
+    options.local_addr = options.local_addr or LOOPBACK_NETWORK.address
+    _point_to(options, LOOPBACK_NETWORK.address, 0)
+    store = HashStore()
+    _meet_in(store, options)
     return store
 
 
@@ -262,23 +286,32 @@ def _host(options: Namespace, notify: Notify) -> Store:
     address = str(listening.getsockname()[0])
     options.local_addr = options.local_addr or address
     _point_to(options, address, port)
-    return host_store(listening)
+    return host_store(listening, notify=notify)
 
 
 def _connect(options: Namespace, notify: Notify) -> Store:
     name, port = _endpoint(options)
-    here = socket.gethostname()
+    here, patience = (
+        socket.gethostname(),
+        float(_conf(options).get("read_timeout", CALL_SECONDS)),
+    )
 
     def find(waiting: Waiting) -> Store:
-        while not (found := check_port(name, port)).address:
-            waiting.describe(
-                f"{here} waits for the first machine at {name} port {port}: {found.trouble}",
-                found.fix.replace("process 0 was", "training was"),
-            )
-            waiting.pause(AGENT_POLL_SECONDS)
-        options.local_addr = options.local_addr or found.source
-        _point_to(options, found.address, port)
-        return connect_store(found.address, port, waiting.seconds_left)
+        while True:
+            found = check_port(name, port)
+            endpoint = found.address, port
+            store = try_store(endpoint, waiting, patience) if found.address else None
+            if store is not None:
+                options.local_addr = options.local_addr or found.source
+                _point_to(options, found.address, port)
+                return store
+            if not found.address:
+                waiting.describe(
+                    f"{here} waits for the first machine at {name} port {port}: "
+                    f"{found.trouble}",
+                    found.fix.replace("process 0 was", "training was"),
+                )
+                waiting.pause(AGENT_POLL_SECONDS)
 
     what = f"{here} is looking for the first machine at {name} port {port}"
     return wait_with_progress(find, what, float(_conf(options)["join_timeout"]), notify)

@@ -13,6 +13,7 @@ from torch.distributed.distributed_c10d import Store
 from unisono.clock_skew import CLOCK_FIX, ClockOffset, compare_clocks
 from unisono.comm.bootstrap.launcher_env import LauncherEnv
 from unisono.comm.bootstrap.network import Network, check_port
+from unisono.comm.bootstrap.seats import DeviceSeat, Seat, refusal_of, warnings_about
 from unisono.comm.bootstrap.store import (
     STORE_POLL_SECONDS,
     answer_clock,
@@ -20,8 +21,12 @@ from unisono.comm.bootstrap.store import (
     listen,
     read_key,
 )
-from unisono.comm.waiting import Waiting
+from unisono.comm.waiting import Notify, Waiting, no_notice
 from unisono.errors import RunError
+from unisono.exit_codes import BAD_SETTINGS, RUN_BROKEN
+from unisono.secure.channel import HANDSHAKE_SECONDS, StrangerError, dial
+from unisono.secure.secret import secret_of
+from unisono.secure.server import SecureServer
 
 NAMES_SHOWN = 8
 PORT_CHECKS_AT_ONCE = 16
@@ -36,6 +41,7 @@ class Arrival(msgspec.Struct, frozen=True):
     address: str
     is_first_of_machine: bool = False
     port: int = 0
+    device: DeviceSeat = DeviceSeat()
 
 
 class RollCallFindings(msgspec.Struct, frozen=True):
@@ -51,6 +57,7 @@ class RollCallVerdict(msgspec.Struct, frozen=True):
     trouble: str = ""
     fix: str = ""
     warnings: tuple[str, ...] = ()
+    exit_code: int = RUN_BROKEN
 
 
 @dataclass(frozen=True)
@@ -61,17 +68,28 @@ class RollCall:
     env: LauncherEnv
     network: Network
     waiting: Waiting
+    seat: DeviceSeat = DeviceSeat()
+    notify: Notify = no_notice
 
     def run(self) -> RollCallVerdict:
         """Wait until all processes have arrived; return whether they can work together."""
         if self.env.on_one_machine:
             self._register(port=0)
             self._wait_for_all()
-            return RollCallVerdict()
-        with listen(self.network.address, 0) as listening:
+            return self._judge_devices()
+        listening = listen(self.network.address, 0)
+        # The others come to see whether they reach us; both prove that they know the secret.
+        server = SecureServer(listening, self._secret, lambda _: None, self.notify)
+        try:
             self._register(port=listening.getsockname()[1])
             self._wait_for_all()
             return self._lead() if self.env.rank == 0 else self._follow()
+        finally:
+            server.close()
+
+    @property
+    def _secret(self) -> bytes:
+        return secret_of(os.environ)
 
     def _register(self, port: int) -> None:
         arrival = Arrival(
@@ -80,6 +98,7 @@ class RollCall:
             address=self.network.address,
             is_first_of_machine=self.env.local_rank == 0,
             port=port,
+            device=self.seat,
         )
         mine = msgspec.json.encode(arrival).decode()
         stored = bytes(self.store.compare_set(_key(self.env.rank), "", mine))
@@ -148,6 +167,15 @@ class RollCall:
             self._wait_until_read()
         return verdict
 
+    def _judge_devices(self) -> RollCallVerdict:
+        """Return what every process of one machine can see for itself."""
+        arrivals = {rank: self._arrival(rank) for rank in range(self.env.size)}
+        verdict = judge_findings(arrivals, {})
+        if verdict.trouble and self.env.rank == 0:
+            self._wait_until_read()
+        self.store.set(f"read/{self.env.rank}", "yes")
+        return verdict
+
     def _wait_until_read(self) -> None:
         # The store ends with this process, and the verdict in it would be lost.
         waiting = Waiting("", min(VERDICT_READ_SECONDS, self.waiting.seconds_left))
@@ -166,18 +194,28 @@ class RollCall:
             if arrival.is_first_of_machine and rank != self.env.rank
         }
         with ThreadPoolExecutor(PORT_CHECKS_AT_ONCE) as pool:
-            checks = pool.map(lambda one: check_port(one.address, one.port), others.values())
-            return {
-                rank: found.trouble
-                for rank, found in zip(others, checks, strict=True)
-                if found.trouble
-            }
+            checks = pool.map(self._trouble_with, others.values())
+            return {rank: text for rank, text in zip(others, checks, strict=True) if text}
+
+    def _trouble_with(self, other: Arrival) -> str:
+        found = check_port(other.address, other.port)
+        if found.trouble:
+            return found.trouble
+        try:
+            dial((found.address, other.port), self._secret, HANDSHAKE_SECONDS).close()
+        except (OSError, StrangerError) as error:
+            return f"{other.address} port {other.port} answers, but it is {error}"
+        return ""
 
 
 def judge_findings(
     arrivals: Mapping[int, Arrival], found: Mapping[int, RollCallFindings]
 ) -> RollCallVerdict:
     """Return whether the processes, which have all arrived, can work together."""
+    seats = {rank: Seat(one.host, one.device) for rank, one in arrivals.items()}
+    trouble, fix = refusal_of(seats)
+    if trouble:
+        return RollCallVerdict(trouble, fix, exit_code=BAD_SETTINGS)
     for rank, findings in found.items():
         for other, trouble in findings.unreached.items():
             return RollCallVerdict(
@@ -186,7 +224,7 @@ def judge_findings(
                 "open all ports between the machines; if the address is not on a network that "
                 "they share, set `sync.interface`",
             )
-    warnings = []
+    warnings = list(warnings_about(seats))
     for rank, findings in found.items():
         clocks = compare_clocks(findings.clock, arrivals[rank].host, arrivals[0].host)
         if clocks.is_wrong:

@@ -1,9 +1,11 @@
 """The store of a run: a table of short texts that process 0 hosts and all processes read.
 
-Torch's store authenticates nobody. It therefore listens on a single address, the one under
-which the other machines know process 0. Clocks are compared through the store, too.
+It refuses whoever does not know the secret of the run (`secure_store`), if the launcher handed
+one over. It listens on one address only, by which the other machines know process 0; on one
+machine, at a Unix socket that other users do not reach. Clocks are compared through it, too.
 """
 
+import os
 import select
 import socket
 import time
@@ -18,12 +20,16 @@ from torch.distributed.distributed_c10d import Store
 
 from unisono.clock_skew import ClockOffset, measure_offset
 from unisono.comm.bootstrap.network import network_by_name, own_addresses
-from unisono.comm.waiting import Waiting
+from unisono.comm.bootstrap.secure_store import CALL_SECONDS, join_store, serve_store
+from unisono.comm.waiting import Notify, Waiting, no_notice
 from unisono.errors import RunError
+from unisono.secure.channel import Endpoint
+from unisono.secure.secret import secret_of
 
 BACKLOG = 1024
 ACCEPT_POLL_SECONDS = 0.2
 STORE_POLL_SECONDS = 0.02
+STORE_CONNECT_SECONDS, STORE_RETRY_SECONDS = 10.0, 1.0
 CLOCK_ROUNDS = 3
 
 
@@ -90,20 +96,38 @@ def _contacted(sockets: Sequence[socket.socket], own: Sequence[str]) -> socket.s
     return None
 
 
-def host_store(listening: socket.socket) -> TCPStore:
-    """Return a store that answers on `listening` and owns that socket from now on."""
-    address, port = listening.getsockname()[:2]
-    return TCPStore(
-        address,
-        port,
-        is_master=True,
-        wait_for_workers=False,
-        master_listen_fd=listening.detach(),
-    )
+def host_store(listening: socket.socket, path: str = "", notify: Notify = no_notice) -> Store:
+    """Return a store that answers on `listening` and owns that socket from now on.
+
+    A Unix socket listens at `path`. `notify` is told who did not know the secret.
+    """
+    endpoint = path or listening.getsockname()[:2]
+    return serve_store(listening, endpoint, secret_of(os.environ), notify)
 
 
-def connect_store(address: str, port: int, seconds: float) -> TCPStore:
-    """Return the store that another process hosts."""
+def try_store(
+    endpoint: Endpoint, waiting: Waiting, call_seconds: float = CALL_SECONDS
+) -> Store | None:
+    """Return the store that another process hosts, or None after a while: try again then.
+
+    `call_seconds` is how long any answer of that store may take.
+    """
+    seconds = max(1.0, min(STORE_CONNECT_SECONDS, waiting.seconds_left))
+    try:
+        return join_store(endpoint, secret_of(os.environ), seconds, call_seconds)
+    except RuntimeError as error:
+        where = endpoint if isinstance(endpoint, str) else f"{endpoint[0]} port {endpoint[1]}"
+        waiting.describe(
+            f"{where} answers, but not as the store of this run: {error}",
+            "another program may use the port: set MASTER_PORT to another one everywhere; or "
+            "this process was started with another secret",
+        )
+        waiting.pause(STORE_RETRY_SECONDS)
+        return None
+
+
+def connect_torch_store(address: str, port: int, seconds: float) -> Store:
+    """Return the store of a torchrun that is not ours: it answers everybody."""
     return TCPStore(
         address,
         port,

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState
 from unisono.comm.settings import Sync
-from unisono.comm.strategies.packed_gather import wait_for_device
 from unisono.comm.strategies.strategy_state import NoState
 from unisono.stopwatch import Stopwatch
 
@@ -49,12 +48,8 @@ class SummedReplica:
                 loss.backward()
             total += loss.detach()
         if self.comm.world.size > 1:
-            device = self.comm.world.device
-            with stopwatch.time("backward"):
-                wait_for_device(device)
             with stopwatch.time("exchange"):
                 self._sum_gradients()
-                wait_for_device(device)
         return total
 
     def _sum_gradients(self) -> None:

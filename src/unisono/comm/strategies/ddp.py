@@ -13,13 +13,15 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
+from unisono.comm.device_stopwatch import event_now, seconds_between
 from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState
 from unisono.comm.settings import Sync
 from unisono.comm.strategies.strategy_state import NoState
 from unisono.comm.strategies.threaded_replica import replica_alone
 from unisono.cost_model.step import USUAL_BUCKET_MB
-from unisono.stopwatch import Stopwatch
+from unisono.stopwatch import Stopwatch, Timer
 
+EventSpan = tuple[torch.cuda.Event, torch.cuda.Event]
 Send = Callable[[GradBucket], torch.futures.Future[Tensor]]
 
 
@@ -101,6 +103,9 @@ class DdpReplica:
     def _backward(self, loss: Tensor, stopwatch: Stopwatch, *, exchanges: bool) -> None:
         sender = self._sender
         sender.forget()
+        if sender.on_gpu:
+            self._backward_on_gpu(loss, stopwatch, exchanges=exchanges)
+            return
         began = time.perf_counter()
         loss.backward()
         exposed = sender.exposed() if exchanges else 0.0
@@ -108,7 +113,14 @@ class DdpReplica:
         stopwatch.add("backward", ended - exposed - began)
         stopwatch.add("exchange", exposed)
         if exchanges:
-            stopwatch.add("hidden", sender.hidden(until=ended - exposed))
+            stopwatch.add("hidden", covered(sender.under_way, until=ended - exposed))
+
+    def _backward_on_gpu(self, loss: Tensor, stopwatch: Stopwatch, *, exchanges: bool) -> None:
+        with stopwatch.time("backward"):
+            loss.backward()
+        if exchanges and (last := self._sender.last_event) is not None:
+            spans, summed = tuple(self._sender.events_under_way), event_now()
+            stopwatch.later(lambda: _exposed_and_hidden(last, summed, spans))
 
 
 class _Sender:
@@ -123,28 +135,24 @@ class _Sender:
         self.last_ready = self.busy = self.busy_before = 0.0
         self.under_way: list[tuple[float, float]] = []
         self.last_event: torch.cuda.Event | None = None
-        self._on_device: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+        self.events_under_way: list[EventSpan] = []
 
     def forget(self) -> None:
         """Begin another backward pass."""
-        self.busy = 0.0
+        self.busy, self.last_event = 0.0, None
         self.under_way.clear()
-        self._on_device.clear()
+        self.events_under_way.clear()
 
     def note_ready(self) -> None:
         """Note that a bucket is ready; a GPU records an event for that."""
         self.last_ready, self.busy_before = time.perf_counter(), self.busy
         if self.on_gpu:
-            self.last_event = _event_now()
+            self.last_event = event_now()
 
     def exposed(self) -> float:
-        """Return the seconds from the last gradient to the last sum; wait for a GPU's."""
-        if self.last_event is None:
-            # The time this thread spent sending earlier buckets was not computing either.
-            return time.perf_counter() - (self.last_ready - self.busy_before)
-        summed = _event_now()
-        summed.synchronize()
-        return _seconds(self.last_event, summed)
+        """Return the seconds since the last gradient, in which it waited for the last sum."""
+        # The time this thread spent sending earlier buckets was not computing either.
+        return time.perf_counter() - (self.last_ready - self.busy_before)
 
     def note_summed(self, began: float, issued: torch.cuda.Event | None) -> None:
         """Note that a bucket is summed; a GPU records an event for that.
@@ -155,30 +163,20 @@ class _Sender:
         if issued is None:
             self.under_way.append((began, time.perf_counter()))
         else:
-            self._on_device.append((issued, _event_now()))
-
-    def hidden(self, until: float) -> float:
-        """Return for how long sums were pending before `until`, by a GPU's events if any.
-
-        Call it after `exposed`, which waits for the last of them.
-        """
-        if self.last_event is None or not self._on_device:
-            return covered(self.under_way, until)
-        zero = self._on_device[0][0]
-        for _, summed in self._on_device:
-            summed.synchronize()
-        spans = [(_seconds(zero, a), _seconds(zero, b)) for a, b in self._on_device]
-        return covered(spans, until=_seconds(zero, self.last_event))
+            self.events_under_way.append((issued, event_now()))
 
 
-def _seconds(earlier: torch.cuda.Event, later: torch.cuda.Event) -> float:
-    return float(earlier.elapsed_time(later)) / 1000
-
-
-def _event_now() -> torch.cuda.Event:
-    event = torch.cuda.Event(enable_timing=True)
-    event.record()
-    return event
+def _exposed_and_hidden(
+    last: torch.cuda.Event, summed: torch.cuda.Event, under_way: Sequence[EventSpan]
+) -> list[tuple[Timer, float]]:
+    """Return what of a GPU's backward pass was exchange, and for how long it hid others."""
+    exposed = seconds_between(last, summed)
+    found: list[tuple[Timer, float]] = [("exchange", exposed), ("backward", -exposed)]
+    if under_way:
+        zero = under_way[0][0]
+        spans = [(seconds_between(zero, a), seconds_between(zero, b)) for a, b in under_way]
+        found.append(("hidden", covered(spans, until=seconds_between(zero, last))))
+    return found
 
 
 def _send_bucket(sender: _Sender, bucket: GradBucket) -> torch.futures.Future[Tensor]:

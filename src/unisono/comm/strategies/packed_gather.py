@@ -199,17 +199,21 @@ class PackedGather:
     def send(self, values: Tensor) -> tuple[PendingGather, Tensor]:
         """Return the pending sum of all processes' `values`, and the residual of this one.
 
-        `values` are whole blocks; the residual takes their place.
+        `values` are whole blocks; the residual takes their place. On a GPU, ask for the sum in
+        the stream that was current here: once another one has waited for NCCL, NCCL no longer
+        keeps the buffers, and this stream may overwrite them while they are being sent.
         """
         message = quantize(values, self.bits)
         add_dequantized(values, message, self.bits, sign=-1)
+        if message.is_cuda:  # NCCL sends both ways at once
+            table = message.new_empty(self.size, len(message))
+            work = dist.all_gather_into_tensor(table, message, self.group, async_op=True)
+            return PendingGather([work], table.unbind(), self.bits), values
         rows = [torch.empty_like(message) for _ in range(self.size)]
         return PendingGather(self._exchange(rows, message), rows, self.bits), values
 
     def _exchange(self, rows: list[Tensor], message: Tensor) -> list[dist.Work]:
         """Fill `rows` with the messages of all, in order of rank."""
-        if message.is_cuda:  # NCCL sends both ways at once
-            return [dist.all_gather(rows, message, group=self.group, async_op=True)]
         mine = dist.get_rank(self.group)
         rows[mine] = message
         others = [rank for rank in range(self.size) if rank != mine]

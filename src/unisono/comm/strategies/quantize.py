@@ -49,7 +49,7 @@ def quantize(values: Tensor, bits: Bits) -> Tensor:
         message_bytes(values.numel(), bits), dtype=torch.uint8, device=values.device
     )
     factors, body = _parts(message, bits)
-    for some in _portions(len(blocks)):
+    for some in _portions(blocks):
         _pack_blocks(blocks[some], factors[some], body[some], bits)
     return message
 
@@ -60,7 +60,7 @@ def dequantize(message: Tensor, bits: Bits) -> Tensor:
         return message.view(torch.float32).clone()
     factors, body = _parts(message, bits)
     blocks = torch.empty(len(factors), BLOCK, device=message.device)
-    for some in _portions(len(blocks)):
+    for some in _portions(blocks):
         _unpack_blocks(factors[some], body[some], blocks[some], bits)
     return blocks.view(-1)
 
@@ -76,17 +76,21 @@ def add_dequantized(total: Tensor, message: Tensor, bits: Bits, sign: int = 1) -
         return
     factors, body = _parts(message, bits)
     blocks = total.view(-1, BLOCK)
-    room = torch.empty_like(blocks[:BLOCKS_AT_ONCE])
-    for some in _portions(len(blocks)):
+    room = torch.empty_like(blocks if blocks.is_cuda else blocks[:BLOCKS_AT_ONCE])
+    for some in _portions(blocks):
         units = room[: len(factors[some])]
         _unpack_blocks(factors[some], body[some], units, bits)
         blocks[some].add_(units, alpha=sign)
 
 
-def _portions(blocks: int) -> Iterator[slice]:
-    """Yield so many blocks at a time that intermediate results stay in the cache."""
-    for start in range(0, blocks, BLOCKS_AT_ONCE):
-        yield slice(start, start + BLOCKS_AT_ONCE)
+def _portions(blocks: Tensor) -> Iterator[slice]:
+    """Yield so many blocks at a time that intermediate results stay in the cache.
+
+    A GPU takes all at once: there each operation costs a launch.
+    """
+    at_once = len(blocks) if blocks.is_cuda else BLOCKS_AT_ONCE
+    for start in range(0, len(blocks), at_once):
+        yield slice(start, start + at_once)
 
 
 def _pack_blocks(blocks: Tensor, factors: Tensor, body: Tensor, bits: Bits) -> None:

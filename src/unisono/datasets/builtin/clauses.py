@@ -110,6 +110,15 @@ def statement(clause: Clause, mark: str = ".") -> SentencePair:
     )
 
 
+def with_subordinate(main: Clause, english: str, german: str, other: Clause) -> SentencePair:
+    """Say a main clause and then a subordinate one, joined by these words."""
+    return sentence(
+        f"{english_statement(main)} {english} {english_statement(other)}",
+        f"{german_statement(main)}, {german} {german_subordinate(other)}",
+        main.combinations + other.combinations,
+    )
+
+
 def english_infinitive(clause: Clause) -> str:
     """Say what somebody tries to do, without the subject."""
     predicate = clause.predicate
@@ -192,11 +201,8 @@ def form_for(verb: Verb, period: Period, is_negated: bool, chance: Chance) -> Fo
 
 def form_like(form: Form, verb: Verb, period: Period, chance: Chance) -> Form:
     """Keep the verb form of the clause before, where the verb allows it."""
-    return (
-        form
-        if form in _forms_for(verb, period, False)
-        else form_for(verb, period, False, chance)
-    )
+    is_allowed = form in _forms_for(verb, period, False)
+    return form if is_allowed else form_for(verb, period, False, chance)
 
 
 def clause_about(

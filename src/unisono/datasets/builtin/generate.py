@@ -11,7 +11,6 @@ from functools import cache
 from hashlib import blake2b
 
 from unisono.datasets.builtin import questions, relatives, statements
-from unisono.datasets.builtin import statements as facts
 from unisono.datasets.builtin.chance import Chance
 from unisono.datasets.builtin.clauses import SentencePair
 from unisono.datasets.builtin.noun_phrases import Combination
@@ -37,12 +36,12 @@ PATTERNS: dict[Pattern, int] = {
     questions.which_or_how_many: 3,
     questions.circumstances: 4,
     questions.indirect: 5,
-    facts.comparison: 3,
-    facts.quality: 2,
-    facts.price: 2,
-    facts.age: 1,
-    facts.posture: 2,
-    facts.existence: 2,
+    statements.comparison: 3,
+    statements.quality: 2,
+    statements.price: 2,
+    statements.age: 1,
+    statements.posture: 2,
+    statements.existence: 2,
 }
 _DRAWN = tuple(pattern for pattern, weight in PATTERNS.items() for _ in range(weight))
 

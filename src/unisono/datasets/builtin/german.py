@@ -55,12 +55,7 @@ def inflect(
     """Inflect determiner, adjective and noun together, in all four cases."""
     nouns = noun.plural if agreement is Agreement.PLURAL else noun.singular
     before = _before_noun(determiner, adjective, agreement)
-    return (
-        before[0] + nouns[0],
-        before[1] + nouns[1],
-        before[2] + nouns[2],
-        before[3] + nouns[3],
-    )
+    return tuple(map(str.__add__, before, nouns))
 
 
 @cache
@@ -108,14 +103,8 @@ HOW_MANY = Determiner("how many", _inflected("wie viel", _STRONG_ARTICLE), _STRO
 BARE = Determiner("", _unchanging(""), _STRONG, is_definite=False)
 A = _ein_word("a", "ein")
 NO = _ein_word("no", "kein")
-POSSESSIVES = (
-    _ein_word("my", "mein"),
-    _ein_word("your", "dein"),
-    _ein_word("his", "sein"),
-    _ein_word("her", "ihr"),
-    _ein_word("our", "unser"),
-    _ein_word("their", "ihr"),
-)
+_OWNERS = {"my": "mein", "your": "dein", "his": "sein", "her": "ihr", "our": "unser"}
+POSSESSIVES = tuple(_ein_word(*pair) for pair in (*_OWNERS.items(), ("their", "ihr")))
 # Negated, what was indefinite says *kein* in German, while English keeps its own article.
 NOT_A = _ein_word("a", "kein")
 NOT_ANY = _ein_word("", "kein")
@@ -164,13 +153,8 @@ def present_of(infinitive: str, you: str = "", third: str = "") -> tuple[str, ..
     link = "e" if stem.endswith(("d", "t", "gn")) else ""
     second = "t" if stem.endswith(("s", "ß", "z")) else "st"
     first = "weiß" if infinitive == "wissen" else stem + "e"
-    return (
-        first,
-        you or stem + link + second,
-        third or stem + link + "t",
-        infinitive,
-        infinitive,
-    )
+    other = you or stem + link + second, third or stem + link + "t"
+    return (first, *other, infinitive, infinitive)
 
 
 @cache

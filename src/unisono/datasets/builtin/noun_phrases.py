@@ -224,23 +224,17 @@ _LOCATIONS = {
     "top": (("on", "auf"),),
     "edge": (("at", "an"),),
     "furniture": (
-        ("on", "auf"),
-        ("on", "auf"),
-        ("under", "unter"),
-        ("next to", "neben"),
-        ("behind", "hinter"),
-        ("in front of", "vor"),
+        *(("on", "auf"), ("on", "auf"), ("under", "unter")),
+        *(("next to", "neben"), ("behind", "hinter"), ("in front of", "vor")),
     ),
 }
+_IN_OR_OUT = (
+    ("into", "in", GrammaticalCase.ACCUSATIVE),
+    ("out of", "aus", GrammaticalCase.DATIVE),
+)
 _DIRECTIONS = {
-    "indoors": (
-        ("into", "in", GrammaticalCase.ACCUSATIVE),
-        ("out of", "aus", GrammaticalCase.DATIVE),
-    ),
-    "outdoors": (
-        ("into", "in", GrammaticalCase.ACCUSATIVE),
-        ("out of", "aus", GrammaticalCase.DATIVE),
-    ),
+    "indoors": _IN_OR_OUT,
+    "outdoors": _IN_OR_OUT,
     "top": (("onto", "auf", GrammaticalCase.ACCUSATIVE),),
     "edge": (("from", "von", GrammaticalCase.DATIVE),),
 }

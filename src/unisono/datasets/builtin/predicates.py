@@ -3,17 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from unisono.datasets.builtin import lexicon
 from unisono.datasets.builtin.chance import Chance
 from unisono.datasets.builtin.german import REFLEXIVES, with_preposition
-from unisono.datasets.builtin.lexicon import (
-    BE,
-    HAVE,
-    PLACES,
-    VERB_GROUPS,
-    adjectives_for,
-    fixed_phrases,
-    nouns_of,
-)
 from unisono.datasets.builtin.noun_phrases import (
     Combination,
     NounPhrase,
@@ -26,10 +18,10 @@ from unisono.datasets.builtin.noun_phrases import (
 )
 from unisono.datasets.builtin.words import Adjective, GrammaticalCase, Verb
 
-_PERSONS = nouns_of("person")
-_PLACES = nouns_of(*PLACES)
-_FURNITURE = nouns_of("furniture")
-_MANNERS = tuple(fixed_phrases("manners").items())
+_PERSONS = lexicon.nouns_of("person")
+_PLACES = lexicon.nouns_of(*lexicon.PLACES)
+_FURNITURE = lexicon.nouns_of("furniture")
+_MANNERS = tuple(lexicon.fixed_phrases("manners").items())
 
 
 class Predicate(NamedTuple):
@@ -163,11 +155,7 @@ def _handing_over(
         english,
         pronoun=dative if receiver.is_pronoun else "",
         objects=accusative if receiver.is_pronoun else f"{dative} {accusative}",
-        combinations=(
-            *receiver.combinations,
-            *thing.combinations,
-            (verb.name, thing.noun),
-        ),
+        combinations=(*receiver.combinations, *thing.combinations, (verb.name, thing.noun)),
         says_kein=says_kein,
     )
 
@@ -217,32 +205,28 @@ def _placing(verb: Verb, subject: NounPhrase, is_negated: bool, chance: Chance) 
         english=f"{thing.english} {english}",
         objects=thing.german[GrammaticalCase.ACCUSATIVE],
         late=german,
-        combinations=(
-            *thing.combinations,
-            *phrase.combinations,
-            (verb.name, thing.noun),
-        ),
+        combinations=(*thing.combinations, *phrase.combinations, (verb.name, thing.noun)),
         has_place=True,
     )
 
 
 FRAMES: tuple[tuple[tuple[Verb, ...], Builder], ...] = (
-    *((VERB_GROUPS["with accusative"], _acting_on),) * 6,
-    *((VERB_GROUPS["separable with accusative"], _acting_on),) * 5,
-    *((VERB_GROUPS["with dative"], _acting_on),) * 2,
-    *((VERB_GROUPS["with preposition"], _concerned_with),) * 3,
-    *((VERB_GROUPS["with receiver"], _handing_over),) * 2,
-    *((VERB_GROUPS["activities"], _happening),) * 2,
-    *((VERB_GROUPS["separable activities"], _happening),) * 2,
-    (VERB_GROUPS["dwelling"], dwelling),
-    *((VERB_GROUPS["motions"], moving),) * 2,
-    (VERB_GROUPS["placings"], _placing),
-    ((HAVE,), _acting_on),
+    *((lexicon.VERB_GROUPS["with accusative"], _acting_on),) * 6,
+    *((lexicon.VERB_GROUPS["separable with accusative"], _acting_on),) * 5,
+    *((lexicon.VERB_GROUPS["with dative"], _acting_on),) * 2,
+    *((lexicon.VERB_GROUPS["with preposition"], _concerned_with),) * 3,
+    *((lexicon.VERB_GROUPS["with receiver"], _handing_over),) * 2,
+    *((lexicon.VERB_GROUPS["activities"], _happening),) * 2,
+    *((lexicon.VERB_GROUPS["separable activities"], _happening),) * 2,
+    (lexicon.VERB_GROUPS["dwelling"], dwelling),
+    *((lexicon.VERB_GROUPS["motions"], moving),) * 2,
+    (lexicon.VERB_GROUPS["placings"], _placing),
+    ((lexicon.HAVE,), _acting_on),
 )
 
 
-_FOR_PERSONS = adjectives_for(nouns_of("person")[0])
-_DEGREES = tuple(fixed_phrases("degrees").items())
+_FOR_PERSONS = lexicon.adjectives_for(lexicon.nouns_of("person")[0])
+_DEGREES = tuple(lexicon.fixed_phrases("degrees").items())
 
 
 def standing(verb: Verb, chance: Chance) -> Predicate:
@@ -262,11 +246,11 @@ def describing(adjective: Adjective, noun: str, is_negated: bool, chance: Chance
     is_gradable = bool(adjective.german_comparative)
     if is_negated or not is_gradable or not chance.happens(0.35):
         return Predicate(
-            BE, adjective.english, late=adjective.german, combinations=combinations
+            lexicon.BE, adjective.english, late=adjective.german, combinations=combinations
         )
     english, german = chance.pick(_DEGREES)
     return Predicate(
-        BE,
+        lexicon.BE,
         f"{english} {adjective.english}",
         late=f"{german} {adjective.german}",
         combinations=combinations,

@@ -8,19 +8,18 @@ from unisono.datasets.builtin.clauses import (
     SentencePair,
     clause_about,
     english_question,
-    english_statement,
     finished,
     german_inverted,
-    german_statement,
-    german_subordinate,
     sentence,
     state_clause,
     statement,
+    with_subordinate,
 )
 from unisono.datasets.builtin.english import Form
 from unisono.datasets.builtin.lexicon import VERB_GROUPS
 from unisono.datasets.builtin.noun_phrases import (
     WHO,
+    Combination,
     adjective_for,
     noun_phrase,
     subject_phrase,
@@ -61,6 +60,17 @@ def _asked(verb: Verb, chance: Chance) -> Clause:
     return finished(chance, chance.pick(PERIODS), subject_phrase(chance), predicate, timed=0.5)
 
 
+def _question(
+    english: str, german: str, clause: Clause, *combinations: Combination
+) -> SentencePair:
+    return sentence(
+        f"{english} {english_question(clause)}",
+        f"{german} {german_inverted(clause)}",
+        clause.combinations + combinations,
+        "?",
+    )
+
+
 def what_is_acted_on(chance: Chance) -> SentencePair:
     """Ask for the object: what, or whom in the case the verb wants."""
     if chance.happens(0.5):
@@ -68,13 +78,7 @@ def what_is_acted_on(chance: Chance) -> SentencePair:
     else:
         verb, english = chance.pick(_ON_PERSONS), "whom"
         asked = WHO.german[verb.case]
-    clause = _asked(verb, chance)
-    return sentence(
-        f"{english} {english_question(clause)}",
-        f"{asked} {german_inverted(clause)}",
-        clause.combinations,
-        "?",
-    )
+    return _question(english, asked, _asked(verb, chance))
 
 
 def which_or_how_many(chance: Chance) -> SentencePair:
@@ -85,12 +89,8 @@ def which_or_how_many(chance: Chance) -> SentencePair:
     is_plural = not noun.is_mass and chance.happens(0.5)
     determiner = german.HOW_MANY if is_plural and chance.happens(0.7) else german.WHICH
     phrase = noun_phrase(determiner, adjective_for(noun, chance), noun, is_plural)
-    return sentence(
-        f"{phrase.english} {english_question(clause)}",
-        f"{phrase.german[verb.case]} {german_inverted(clause)}",
-        (*clause.combinations, *phrase.combinations, (verb.name, noun.english)),
-        "?",
-    )
+    pairs = (*phrase.combinations, (verb.name, noun.english))
+    return _question(phrase.english, phrase.german[verb.case], clause, *pairs)
 
 
 def _open_question(chance: Chance) -> tuple[str, str, Clause]:
@@ -107,13 +107,7 @@ def _open_question(chance: Chance) -> tuple[str, str, Clause]:
 
 def circumstances(chance: Chance) -> SentencePair:
     """Ask where, when or why."""
-    english, asked, clause = _open_question(chance)
-    return sentence(
-        f"{english} {english_question(clause)}",
-        f"{asked} {german_inverted(clause)}",
-        clause.combinations,
-        "?",
-    )
+    return _question(*_open_question(chance))
 
 
 def indirect(chance: Chance) -> SentencePair:
@@ -130,11 +124,7 @@ def indirect(chance: Chance) -> SentencePair:
         Form.WANT if wants else Form.PRESENT,
         is_negated=not wants,
     )
-    return sentence(
-        f"{english_statement(main)} {english} {english_statement(clause)}",
-        f"{german_statement(main)}, {asked} {german_subordinate(clause)}",
-        main.combinations + clause.combinations,
-    )
+    return with_subordinate(main, english, asked, clause)
 
 
 _WISSEN = next(verb for verb in VERB_GROUPS["saying"] if verb.infinitive == "wissen")

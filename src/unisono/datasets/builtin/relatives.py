@@ -2,21 +2,8 @@
 
 from functools import cache
 
+from unisono.datasets.builtin import clauses
 from unisono.datasets.builtin.chance import Chance
-from unisono.datasets.builtin.clauses import (
-    PERIODS,
-    Clause,
-    Period,
-    SentencePair,
-    clause_about,
-    english_statement,
-    finished,
-    form_like,
-    german_statement,
-    german_subordinate,
-    sentence,
-    statement,
-)
 from unisono.datasets.builtin.english import Form
 from unisono.datasets.builtin.lexicon import VERB_GROUPS, adjectives_for, nouns_of
 from unisono.datasets.builtin.noun_phrases import (
@@ -30,7 +17,7 @@ from unisono.datasets.builtin.noun_phrases import (
     subject_phrase,
 )
 from unisono.datasets.builtin.predicates import Predicate, applied_to, describing
-from unisono.datasets.builtin.words import Adjective, Noun, Verb
+from unisono.datasets.builtin.words import Noun, Verb
 
 _BEINGS = nouns_of("person", "animal")
 _THINGS = nouns_of("clothing", "text", "tool", "device", "furniture", "vehicle")
@@ -47,27 +34,27 @@ def _verbs_for(noun: Noun) -> tuple[Verb, ...]:
 
 
 def _acting(
-    noun: Noun, relative: NounPhrase, period: Period, chance: Chance
-) -> tuple[str, str, Clause]:
+    noun: Noun, relative: NounPhrase, period: clauses.Period, chance: Chance
+) -> tuple[str, str, clauses.Clause]:
     """Say what the noun does: who sees the cat, der die Katze sieht."""
-    clause = clause_about(chance, period, subject=relative, timed=0.1, negated=0.1)
-    return english_statement(clause), german_subordinate(clause), clause
+    clause = clauses.clause_about(chance, period, subject=relative, timed=0.1, negated=0.1)
+    return clauses.english_statement(clause), clauses.german_subordinate(clause), clause
 
 
 def _acted_on(
-    noun: Noun, relative: NounPhrase, period: Period, chance: Chance
-) -> tuple[str, str, Clause]:
+    noun: Noun, relative: NounPhrase, period: clauses.Period, chance: Chance
+) -> tuple[str, str, clauses.Clause]:
     """Say what is done to the noun: whom the woman visits, den die Frau besucht."""
     verb = chance.pick(_verbs_for(noun))
     stranded = " ".join(filter(None, (verb.particle, verb.preposition)))
     predicate = Predicate(verb, stranded, combinations=((verb.name, noun.english),))
-    clause = finished(chance, period, subject_phrase(chance), predicate, timed=0.1)
-    english = f"{relative.english_object} {english_statement(clause)}"
-    return english, f"{relative.german[verb.case]} {german_subordinate(clause)}", clause
+    clause = clauses.finished(chance, period, subject_phrase(chance), predicate, timed=0.1)
+    english = f"{relative.english_object} {clauses.english_statement(clause)}"
+    return english, f"{relative.german[verb.case]} {clauses.german_subordinate(clause)}", clause
 
 
 def _relative_clause(
-    noun: Noun, phrase: NounPhrase, period: Period, chance: Chance
+    noun: Noun, phrase: NounPhrase, period: clauses.Period, chance: Chance
 ) -> tuple[str, str, tuple[Combination, ...]]:
     relative = relative_for(phrase.agreement, noun.family == "person")
     is_being = noun.family in ("person", "animal")
@@ -76,11 +63,11 @@ def _relative_clause(
     return english, german, clause.combinations
 
 
-def described_first(chance: Chance) -> SentencePair:
+def described_first(chance: Chance) -> clauses.SentencePair:
     """Say more about the subject in a relative clause that splits the sentence."""
     noun = chance.pick(_BEINGS if chance.happens(0.7) else _THINGS)
     phrase = definite_phrase(noun, chance)
-    period = chance.pick((Period.PAST, Period.PRESENT))
+    period = chance.pick((clauses.Period.PAST, clauses.Period.PRESENT))
     english, german, combinations = _relative_clause(noun, phrase, period, chance)
     subject = NounPhrase(
         english=f"{phrase.english} {english}",
@@ -92,70 +79,62 @@ def described_first(chance: Chance) -> SentencePair:
         combinations=phrase.combinations + combinations,
     )
     if noun.family == "person" and chance.happens(0.5):
-        main = clause_about(chance, period, subject=subject, timed=0.1, often=0)
+        main = clauses.clause_about(chance, period, subject=subject, timed=0.1, often=0)
     else:
         adjective = chance.pick(adjectives_for(noun))
         predicate = describing(adjective, noun.english, False, chance)
-        main = finished(chance, period, subject, predicate, timed=0)
-    return statement(main)
+        main = clauses.finished(chance, period, subject, predicate, timed=0)
+    return clauses.statement(main)
 
 
-def described_last(chance: Chance) -> SentencePair:
+def described_last(chance: Chance) -> clauses.SentencePair:
     """Say more about the object in a relative clause at the end."""
     noun = chance.pick(_BEINGS if chance.happens(0.7) else _THINGS)
     phrase = any_phrase(noun, chance)
     predicate = applied_to(chance.pick(_verbs_for(noun)), phrase)
-    period = chance.pick(PERIODS)
-    main = finished(chance, period, subject_phrase(chance), predicate, timed=0)
+    period = chance.pick(clauses.PERIODS)
+    main = clauses.finished(chance, period, subject_phrase(chance), predicate, timed=0)
     english, german, combinations = _relative_clause(noun, phrase, period, chance)
-    return sentence(
-        f"{english_statement(main)} {english}",
-        f"{german_statement(main)}, {german}",
+    return clauses.sentence(
+        f"{clauses.english_statement(main)} {english}",
+        f"{clauses.german_statement(main)}, {german}",
         main.combinations + combinations,
     )
 
 
-@cache
-def _reasons_for(noun: Noun) -> tuple[Adjective, ...]:
-    return tuple(word for word in adjectives_for(noun) if word.german_comparative)
-
-
-def reason_in_thing(chance: Chance) -> SentencePair:
+def reason_in_thing(chance: Chance) -> clauses.SentencePair:
     """Give a reason that names the thing by a pronoun, whose gender is the noun's."""
     noun = chance.pick(_THINGS)
     phrase = definite_phrase(noun, chance, plurals=0.15)
     predicate = applied_to(chance.pick(_verbs_for(noun)), phrase)
-    period = chance.pick((Period.PAST, Period.PRESENT))
-    main = finished(chance, period, subject_phrase(chance), predicate, timed=0.1)
-    adjective = chance.pick(_reasons_for(noun))
+    period = chance.pick((clauses.Period.PAST, clauses.Period.PRESENT))
+    main = clauses.finished(chance, period, subject_phrase(chance), predicate, timed=0.1)
+    reasons = [word for word in adjectives_for(noun) if word.german_comparative]
+    adjective = chance.pick(reasons)
     quality = describing(adjective, noun.english, False, chance)
-    form = Form.PAST if period is Period.PAST else Form.PRESENT
-    other = Clause(pronoun_for(phrase), quality, form)
-    return sentence(
-        f"{english_statement(main)} because {english_statement(other)}",
-        f"{german_statement(main)}, weil {german_subordinate(other)}",
-        main.combinations + other.combinations,
-    )
+    form = Form.PAST if period is clauses.Period.PAST else Form.PRESENT
+    other = clauses.Clause(pronoun_for(phrase), quality, form)
+    return clauses.with_subordinate(main, "because", "weil", other)
 
 
-def one_after_the_other(chance: Chance) -> SentencePair:
+def one_after_the_other(chance: Chance) -> clauses.SentencePair:
     """Do two things to one object: the second time it is a pronoun."""
     noun = chance.pick(_THINGS)
     phrase = any_phrase(noun, chance)
     subject = subject_phrase(chance)
-    period = chance.pick((Period.PAST, Period.PRESENT))
+    period = chance.pick((clauses.Period.PAST, clauses.Period.PRESENT))
     verb = chance.pick(_verbs_for(noun))
-    first = finished(chance, period, subject, applied_to(verb, phrase), timed=0.1)
+    first = clauses.finished(chance, period, subject, applied_to(verb, phrase), timed=0.1)
     verb = chance.pick([other for other in _verbs_for(noun) if other is not verb])
     predicate = applied_to(verb, pronoun_for(phrase))
-    form = form_like(first.form, verb, period, chance)
-    second = Clause(silent(subject.person), predicate, form)
+    form = clauses.form_like(first.form, verb, period, chance)
+    second = clauses.Clause(silent(subject.person), predicate, form)
     if first.form is form is Form.PAST and first.predicate.verb.moves == verb.moves:
         german = f"{predicate.pronoun} {verb.participle}"
     else:
-        german = german_statement(second)
-    return sentence(
-        f"{english_statement(first)} and {english_statement(second)}",
-        f"{german_statement(first)} und {german}",
+        german = clauses.german_statement(second)
+    return clauses.sentence(
+        f"{clauses.english_statement(first)} and {clauses.english_statement(second)}",
+        f"{clauses.german_statement(first)} und {german}",
         (*first.combinations, (verb.name, noun.english)),
     )

@@ -1,5 +1,6 @@
 """Statements: main clauses, alone or joined with others, and short statements of fact."""
 
+from unisono.datasets.builtin import lexicon
 from unisono.datasets.builtin.chance import Chance
 from unisono.datasets.builtin.clauses import (
     PERIODS,
@@ -18,19 +19,10 @@ from unisono.datasets.builtin.clauses import (
     state_clause,
     statement,
     weather_clause,
+    with_subordinate,
 )
 from unisono.datasets.builtin.english import Form
 from unisono.datasets.builtin.german import MANY, NO, SOME, A
-from unisono.datasets.builtin.lexicon import (
-    ADJECTIVES,
-    BE,
-    HAVE,
-    NOUNS,
-    VERB_GROUPS,
-    adjectives_for,
-    fixed_phrases,
-    nouns_of,
-)
 from unisono.datasets.builtin.noun_phrases import (
     NounPhrase,
     adjective_for,
@@ -45,12 +37,12 @@ from unisono.datasets.builtin.predicates import FRAMES, Predicate, describing, m
 from unisono.datasets.builtin.times import english_cardinal, german_cardinal, time_for
 from unisono.datasets.builtin.words import GrammaticalCase, Noun, Person
 
-_SAME_TIME = tuple(fixed_phrases("reasons").items())
-_CONDITIONS = tuple(fixed_phrases("conditions").items())
+_SAME_TIME = tuple(lexicon.fixed_phrases("reasons").items())
+_CONDITIONS = tuple(lexicon.fixed_phrases("conditions").items())
 _ENDLESS = tuple(
     (tuple(verb for verb in frame if not verb.is_stative), build)
     for frame, build in FRAMES
-    if frame != (HAVE,)
+    if frame != (lexicon.HAVE,)
 )
 
 
@@ -111,11 +103,7 @@ def _condition(chance: Chance) -> tuple[str, str, Clause, Clause]:
 def subordinate_after(chance: Chance) -> SentencePair:
     """Give a reason or a condition after the main clause."""
     english, german, main, other = (_reason if chance.happens(0.6) else _condition)(chance)
-    return sentence(
-        f"{english_statement(main)} {english} {english_statement(other)}",
-        f"{german_statement(main)}, {german} {german_subordinate(other)}",
-        main.combinations + other.combinations,
-    )
+    return with_subordinate(main, english, german, other)
 
 
 def subordinate_before(chance: Chance) -> SentencePair:
@@ -130,7 +118,7 @@ def subordinate_before(chance: Chance) -> SentencePair:
 
 def reported(chance: Chance) -> SentencePair:
     """Say what somebody says or believes."""
-    verb = chance.pick(VERB_GROUPS["saying"])
+    verb = chance.pick(lexicon.VERB_GROUPS["saying"])
     is_past = bool(verb.past) and chance.happens(0.4)
     main = Clause(
         subject_phrase(chance, is_negated=True),
@@ -140,62 +128,50 @@ def reported(chance: Chance) -> SentencePair:
     )
     period = Period.PAST if is_past else chance.pick(PERIODS)
     other = (state_clause if chance.happens(0.2) else clause_about)(chance, period)
-    return sentence(
-        f"{english_statement(main)} that {english_statement(other)}",
-        f"{german_statement(main)}, dass {german_subordinate(other)}",
-        main.combinations + other.combinations,
-    )
+    return with_subordinate(main, "that", "dass", other)
 
 
-def _infinitive_for(main: Clause, chance: Chance) -> Clause:
+def _with_infinitive(main: Clause, english: str, german: str, chance: Chance) -> SentencePair:
     frame, build = chance.pick(_ENDLESS)
     predicate = build(chance.pick(frame), main.subject, False, chance)
-    return Clause(main.subject, predicate)
+    other = Clause(main.subject, predicate)
+    return sentence(
+        f"{english_statement(main)} {english}{english_infinitive(other)}",
+        f"{german_statement(main)}, {german}{german_infinitive(other)}",
+        main.combinations + predicate.combinations,
+    )
 
 
 def intended(chance: Chance) -> SentencePair:
     """Say what somebody tries or forgets to do."""
     is_negated = chance.happens(0.1)
     subject = subject_phrase(chance, is_negated=is_negated)
-    predicate = Predicate(chance.pick(VERB_GROUPS["intending"]))
+    predicate = Predicate(chance.pick(lexicon.VERB_GROUPS["intending"]))
     main = finished(
         chance, chance.pick(PERIODS), subject, predicate, timed=0, is_negated=is_negated
     )
-    other = _infinitive_for(main, chance)
-    return sentence(
-        f"{english_statement(main)} {english_infinitive(other)}",
-        f"{german_statement(main)}, {german_infinitive(other)}",
-        main.combinations + other.predicate.combinations,
-    )
+    return _with_infinitive(main, "", "", chance)
 
 
 def purposeful(chance: Chance) -> SentencePair:
     """Say what somebody goes somewhere for."""
     subject = subject_phrase(chance)
-    predicate = moving(chance.pick(VERB_GROUPS["motions"]), subject, False, chance)
+    predicate = moving(chance.pick(lexicon.VERB_GROUPS["motions"]), subject, False, chance)
     main = finished(chance, chance.pick(PERIODS), subject, predicate, timed=0.2)
-    other = _infinitive_for(main, chance)
-    return sentence(
-        f"{english_statement(main)} in order {english_infinitive(other)}",
-        f"{german_statement(main)}, um {german_infinitive(other)}",
-        main.combinations + other.predicate.combinations,
-    )
+    return _with_infinitive(main, "in order ", "um ", chance)
 
 
-_COMPARED = tuple(
-    tuple(noun for noun in NOUNS if noun.family in adjective.families)
-    for adjective in ADJECTIVES
-)
 _COMPARABLE = tuple(
-    (adjective, nouns)
-    for adjective, nouns in zip(ADJECTIVES, _COMPARED, strict=True)
+    (adjective, tuple(noun for noun in lexicon.NOUNS if noun.family in adjective.families))
+    for adjective in lexicon.ADJECTIVES
     if adjective.german_comparative
 )
-_FOR_SALE = nouns_of("clothing", "text", "tool", "device", "furniture", "vehicle", "indoors")
-_DESCRIBED = nouns_of("animal", "clothing", "text", "tool", "device", "vehicle", "indoors")
-_AGED = nouns_of("person", "animal", "indoors", "top")
-_AROUND = nouns_of("person", "animal", "tool", "furniture")
-_PLACES = nouns_of("indoors", "outdoors", "top")
+_GOODS = ("clothing", "text", "tool", "device", "vehicle", "indoors")
+_FOR_SALE = lexicon.nouns_of("furniture", *_GOODS)
+_DESCRIBED = lexicon.nouns_of("animal", *_GOODS)
+_AGED = lexicon.nouns_of("person", "animal", "indoors", "top")
+_AROUND = lexicon.nouns_of("person", "animal", "tool", "furniture")
+_PLACES = lexicon.nouns_of("indoors", "outdoors", "top")
 _PRICES = (*range(50, 1000, 50), *range(1000, 10000, 500))
 _EXISTING = (A, A, NO)
 _EXISTING_PLURAL = (MANY, SOME, NO)
@@ -214,7 +190,7 @@ def comparison(chance: Chance) -> SentencePair:
     else:
         english = f"as {adjective.english} as {second.english}"
         late = f"so {adjective.german} wie {second.german[0]}"
-    predicate = Predicate(BE, english, late=late, combinations=second.combinations)
+    predicate = Predicate(lexicon.BE, english, late=late, combinations=second.combinations)
     return _fact(first, predicate, chance)
 
 
@@ -228,7 +204,7 @@ def _fact(subject: NounPhrase, predicate: Predicate, chance: Chance) -> Sentence
 def quality(chance: Chance) -> SentencePair:
     """Say what a thing or an animal is like."""
     noun = chance.pick(_DESCRIBED)
-    adjective = chance.pick(adjectives_for(noun))
+    adjective = chance.pick(lexicon.adjectives_for(noun))
     return _fact(
         definite_phrase(noun, chance, plurals=0.3),
         describing(adjective, noun.english, True, chance),
@@ -253,7 +229,7 @@ def age(chance: Chance) -> SentencePair:
     """Say how old somebody or something is."""
     number = chance.pick(range(2, 100))
     predicate = Predicate(
-        BE,
+        lexicon.BE,
         f"{english_cardinal(number)} years old",
         late=f"{german_cardinal(number)} Jahre alt",
     )
@@ -262,11 +238,10 @@ def age(chance: Chance) -> SentencePair:
 
 def posture(chance: Chance) -> SentencePair:
     """Say where a thing stands or lies."""
-    verb = chance.pick(VERB_GROUPS["postures"])
+    verb = chance.pick(lexicon.VERB_GROUPS["postures"])
     subject = any_phrase(chance.pick(verb.objects), chance)
     form = chance.pick((Form.PRESENT, Form.PROGRESSIVE))
-    clause = Clause(subject, standing(verb, chance), form)
-    return statement(clause)
+    return statement(Clause(subject, standing(verb, chance), form))
 
 
 def _some_phrase(noun: Noun, chance: Chance) -> NounPhrase:

@@ -92,7 +92,7 @@ def _verify(directory: Path, seed: int, sizes: dict[str, int]) -> None:
     else:
         return
     raise DataError(
-        "\n    ".join([what, *found]),
+        "\n".join([what, *found]),
         where=str(directory),
         fix="name a new directory with --to, or delete this one first",
     )

@@ -121,7 +121,7 @@ def take_given(remote: Remote, paths: Iterable[Path]) -> Fetched:
 
 def not_here(remotes: Iterable[Remote], directory: Path) -> DataError:
     """Return the error for missing files that must not be downloaded."""
-    listed = "\n".join(f"    {remote.described}" for remote in remotes)
+    listed = "\n".join(remote.described for remote in remotes)
     return DataError(
         f"these files are missing, and --offline forbids downloads:\n{listed}",
         where=str(directory),

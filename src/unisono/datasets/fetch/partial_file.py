@@ -5,12 +5,12 @@ import json
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 
 from unisono import atomic
 from unisono.datasets.fetch.remote import Fetched, Remote
 from unisono.datasets.fetch.retry import MisfitError
 from unisono.errors import DataError
+from unisono.small_files import PARSER_ERRORS, json_table, read_bytes
 from unisono.units import amount_of_bytes
 
 CHUNK = 1 << 18
@@ -25,18 +25,15 @@ class Digests:
         self._md5 = hashlib.md5(usedforsecurity=False)
 
     def update(self, data: bytes) -> None:
-        """Add the next bytes."""
         self._sha256.update(data)
         self._md5.update(data)
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of all bytes so far, in hexadecimal."""
         return self._sha256.hexdigest()
 
     @property
     def md5(self) -> str:
-        """The MD5 of all bytes so far, in hexadecimal."""
         return self._md5.hexdigest()
 
 
@@ -132,12 +129,7 @@ class PartialFile:
     def __enter__(self) -> "PartialFile":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
         if self.size == 0:
             self._remove()
@@ -205,9 +197,9 @@ class PartialFile:
 def _read_origin(path: Path) -> Origin:
     """Read the origin of a part; an unreadable one counts as unknown."""
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json_table(read_bytes(path))
         origin = Origin(**content)
-    except (OSError, ValueError, TypeError):
+    except (OSError, TypeError, *PARSER_ERRORS):
         return Origin()
     sound = isinstance(origin.url, str) and isinstance(origin.total, int) and origin.total >= 0
     version = origin.version

@@ -47,7 +47,6 @@ class Remote:
 
     @property
     def described(self) -> str:
-        """Return name, size and first address in one line."""
         size = f" ({amount_of_bytes(self.bytes)})" if self.bytes else ""
         return f"{self.name}{size}: {self.urls[0] if self.urls else 'no address is known'}"
 

@@ -15,13 +15,7 @@ from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPResponse
 from urllib.error import URLError
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
-from urllib.request import (
-    HTTPHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-)
+from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
 from unisono import __version__
 from unisono.datasets.fetch.remote import Remote, is_web_address

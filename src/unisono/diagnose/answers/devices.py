@@ -6,12 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from unisono.diagnose.case import Case
+from unisono.diagnose.evidence import step_arithmetic
 from unisono.diagnose.evidence.machine_load import GpuUse, Load
-from unisono.diagnose.evidence.step_arithmetic import (
-    flops_per_second,
-    known_device,
-    precision_of,
-)
 from unisono.diagnose.report import Answer, reply
 from unisono.diagnose.wording import count, listing, percent, rounded
 
@@ -82,9 +78,9 @@ def _proof(case: Case, loads: Sequence[Load]) -> Proof:
         between = IDLE_POWER < watts / limit < BUSY_POWER
         busy = None if between else watts >= BUSY_POWER * limit
         return Proof(busy, f"the GPUs drew {watts:.0f} W of {limit:.0f} W")
-    rate, device = _flops(case), known_device(case.run)
+    rate, device = _flops(case), step_arithmetic.known_device(case.run)
     if rate is not None and device is not None:
-        share = rate / device.peak(precision_of(case.run))
+        share = rate / device.peak(step_arithmetic.precision_of(case.run))
         words = f"{rate / 1e12:.1f} TFLOP/s are {percent(share)} of what a {device.name} can do"
         return Proof(True if share >= BUSY_ARITHMETIC else None, words)
     cores = [load for load in loads if load.threads]
@@ -96,7 +92,7 @@ def _proof(case: Case, loads: Sequence[Load]) -> Proof:
 
 
 def _flops(case: Case) -> float | None:
-    return flops_per_second(case.run, case.ledger, case.size)
+    return step_arithmetic.flops_per_second(case.run, case.ledger, case.size)
 
 
 def _devices(case: Case) -> dict[str, int]:

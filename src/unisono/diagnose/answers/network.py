@@ -4,14 +4,8 @@ from typing import Any
 
 from unisono.cost_model.strategies import overlaps
 from unisono.diagnose.case import Case
+from unisono.diagnose.evidence import link_use
 from unisono.diagnose.evidence.expected_bytes import arithmetic, expected_bytes
-from unisono.diagnose.evidence.link_use import (
-    LinkUse,
-    link_uses,
-    loopback_bytes,
-    loopback_line,
-    slowest,
-)
 from unisono.diagnose.report import Answer, reply
 from unisono.diagnose.wording import listing, percent, rounded
 from unisono.units import amount_of_bytes, duration
@@ -53,12 +47,12 @@ def _values(case: Case) -> dict[str, Any]:
         "expected_bytes_per_step": expected_bytes(case),
         "share_of_step": rounded(sum(row.wire for row in rows) / step) if step > 0 else None,
         "hidden_seconds_per_step": rounded(_hidden(case), 4) if _tells_hidden(case) else None,
-        "loopback_bytes_per_step": rounded(loopback_bytes(case), 0),
-        **_measured(slowest(link_uses(case))),
+        "loopback_bytes_per_step": rounded(link_use.loopback_bytes(case), 0),
+        **_measured(link_use.slowest(link_use.link_uses(case))),
     }
 
 
-def _measured(use: LinkUse | None) -> dict[str, Any]:
+def _measured(use: link_use.LinkUse | None) -> dict[str, Any]:
     """Return what was sampled on the machine with the slowest link."""
     return {
         "interface": use.interface if use else None,
@@ -85,12 +79,8 @@ def _changing(case: Case) -> Answer:
         "not_used",
         f"{changed}, all on {hosts[0]}: gradients stayed inside the machine (loopback), and "
         f"exchanging them took {share} of the time.",
-        values={
-            **_values(case),
-            "expected_bytes_per_step": None,
-            "processes": case.sizes,
-        },
-        evidence=["every `started` event names the same host", loopback_line(case)],
+        values={**_values(case), "expected_bytes_per_step": None, "processes": case.sizes},
+        evidence=["every `started` event names the same host", link_use.loopback_line(case)],
     )
 
 
@@ -106,7 +96,7 @@ def _loopback(case: Case) -> Answer:
         evidence=[
             arithmetic(case),
             "every `started` event names the same host",
-            loopback_line(case),
+            link_use.loopback_line(case),
         ],
     )
 
@@ -135,7 +125,7 @@ def _between_hosts(case: Case) -> Answer:
 
 
 def _seen(case: Case) -> str:
-    use = slowest(link_uses(case))
+    use = link_use.slowest(link_use.link_uses(case))
     if use is None:
         return f"; {NO_LINK_SAMPLES}"
     expected = expected_bytes(case)
@@ -160,7 +150,7 @@ def _evidence(case: Case) -> list[str]:
         lines.append(
             f"exchange that the backward pass hid: {duration(_hidden(case))} an update"
         )
-    uses = link_uses(case)
+    uses = link_use.link_uses(case)
     if uses:
         return lines + [line for use in uses for line in use.lines(expected_bytes(case))]
     if wire > 0:

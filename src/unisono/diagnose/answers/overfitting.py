@@ -82,9 +82,8 @@ def _chance(case: Case, turn: OverfitOnset) -> list[str]:
         sentences = len(case.run.sentence_losses.tokens)
         return [
             f"the last validation against the best on the same {sentences:,} sentences: "
-            f"{found.delta:+.4f} a token (95 % interval {found.low:+.4f} to "
-            f"{found.high:+.4f}, p = {found.p:.2g}, paired bootstrap; p below "
-            f"{CHANCE_OF_RISE:g} rules out chance)"
+            f"{found.delta:+.4f} a token (95 % interval {found.low:+.4f} to {found.high:+.4f}, "
+            f"p = {found.p:.2g}, paired bootstrap; p below {CHANCE_OF_RISE:g} rules out chance)"
         ]
     if turn.best_step == turn.last_step:
         return []
@@ -168,10 +167,7 @@ def _no(case: Case, turn: OverfitOnset) -> Answer:
 
 
 def _unknown(
-    summary: str,
-    values: dict[str, object],
-    evidence: list[str] | None = None,
-    advice: str = "",
+    summary: str, values: dict[str, object], evidence: list[str] | None = None, advice: str = ""
 ) -> Answer:
     return reply(
         "overfitting", "unknown", summary, values=values, evidence=evidence, advice=advice

@@ -4,15 +4,10 @@ import math
 from typing import TypeGuard
 
 from unisono.diagnose.case import Case
+from unisono.diagnose.evidence import scores
 from unisono.diagnose.evidence.curve import Rates, loss_curve, lowest, rates_of
 from unisono.diagnose.evidence.divergence import divergence_onset_of
 from unisono.diagnose.evidence.plateau import FEWEST_VALIDATIONS, FLAT_LOSS, RecentGain
-from unisono.diagnose.evidence.scores import (
-    UNPAIRED,
-    best_scored,
-    score_evidence,
-    score_values,
-)
 from unisono.diagnose.report import Answer, reply
 from unisono.diagnose.wording import listing, percent, rounded
 
@@ -39,8 +34,8 @@ def answer_trained(case: Case) -> Answer:
             "unknown",
             f"It takes at least {FEWEST_VALIDATIONS} validations to show where the loss is "
             f"going; this run has {len(curve)}.",
-            values={"validations": len(curve), **score_values(case.run)},
-            evidence=score_evidence(case.run),
+            values={"validations": len(curve), **scores.score_values(case.run)},
+            evidence=scores.score_evidence(case.run),
             advice=look_longer(case),
         )
     if progress.improved:
@@ -141,8 +136,7 @@ def _uncertain(case: Case, progress: RecentGain, rates: Rates | None) -> Answer:
         "trained",
         "unknown",
         f"The validation loss fell by {percent(progress.relative_gain)} in the last third of "
-        "the run, but on so few sentences that may be chance."
-        f"{_expected(progress, rates)}",
+        f"the run, but on so few sentences that may be chance.{_expected(progress, rates)}",
         values=_values(case, progress, rates),
         evidence=_evidence(case, progress, rates),
         advice="Train longer and look again."
@@ -184,7 +178,7 @@ def _flat(case: Case, progress: RecentGain, rates: Rates | None) -> Answer:
 
 def _learnt_nothing(case: Case) -> str:
     """Return in a clause how it shows that the model knows nothing, or ""."""
-    pieces, best = case.run.corpus.get("vocabulary"), best_scored(case.run)
+    pieces, best = case.run.corpus.get("vocabulary"), scores.best_scored(case.run)
     poor = best is not None and best.bleu < NO_BLEU
     score = f"BLEU never exceeded {best.bleu:.1f}" if best and poor else ""
     if not isinstance(pieces, int) or pieces < 2:
@@ -270,7 +264,7 @@ def _values(case: Case, progress: RecentGain, rates: Rates | None) -> dict[str, 
         "expected_gain_high": rounded(expected.high, 5) if expected else None,
         "learning_rate_share_of_peak": rounded(rates.share_of_peak) if rates else None,
         "stopped_by_patience": _by_patience(case),
-        **score_values(case.run),
+        **scores.score_values(case.run),
     }
 
 
@@ -288,7 +282,7 @@ def _evidence(case: Case, progress: RecentGain, rates: Rates | None) -> list[str
             f"{-progress.bleu.within:.1f} within it; a rise below "
             f"{progress.bleu_flat_below:.1f} may be chance"
         )
-    lines += [*_fit(progress, rates), *score_evidence(case.run)]
+    lines += [*_fit(progress, rates), *scores.score_evidence(case.run)]
     if rates:
         lines.append(
             f"learning rate at the end: {rates.last:.3g}, {percent(rates.share_of_peak)} of "
@@ -302,7 +296,7 @@ def _evidence(case: Case, progress: RecentGain, rates: Rates | None) -> list[str
 def _chance(case: Case, progress: RecentGain) -> str:
     found, tail = progress.difference, progress.tail
     if found is None:
-        return UNPAIRED
+        return scores.UNPAIRED
     sentences = len(case.run.sentence_losses.tokens)
     return (
         f"step {tail.within_step:,} against step {tail.before_step:,} on the same "

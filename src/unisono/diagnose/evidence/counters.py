@@ -60,7 +60,6 @@ class Stretch:
 
     @property
     def seconds(self) -> float:
-        """Return how long it lasted."""
         return self.ended - self.began
 
 

@@ -2,14 +2,8 @@
 
 import msgspec
 
+from unisono.cost_model import strategies
 from unisono.cost_model.exchange import low_rank_numbers, machines_of, ring_bytes
-from unisono.cost_model.strategies import (
-    DEFAULT_STRATEGY,
-    STRATEGIES,
-    Payload,
-    StrategyFacts,
-    facts_of,
-)
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.run_files import corpus_facts
 from unisono.models.settings import TransformerSettings, matrix_shapes
@@ -54,19 +48,21 @@ def arithmetic(case: Case) -> str:
     return f"{formula} = {total} an update, each way{name}"
 
 
-def _facts(case: Case) -> StrategyFacts:
+def _facts(case: Case) -> strategies.StrategyFacts:
     """Return those of the strategy in use; an unknown one is taken for an exact one."""
     starts = case.run.last_starts
-    return (facts_of(starts[0].strategy) if starts else None) or STRATEGIES[DEFAULT_STRATEGY]
+    return (
+        strategies.facts_of(starts[0].strategy) if starts else None
+    ) or strategies.STRATEGIES[strategies.DEFAULT_STRATEGY]
 
 
-def _payload(case: Case) -> Payload:
+def _payload(case: Case) -> strategies.Payload:
     starts = sorted(case.run.last_starts, key=lambda start: start.rank)
     machines = machines_of(
         [start.host for start in starts], [start.local_rank for start in starts]
     )
     # A process that left no record took part all the same.
-    return Payload(
+    return strategies.Payload(
         case.parameters,
         len(machines),
         case.size,

@@ -150,7 +150,6 @@ class Ledger:
 
     @property
     def mean_step(self) -> float:
-        """Return the mean seconds of a usual update."""
         return fmean(row.seconds for row in self.usual) if self.rows else 0.0
 
 

@@ -98,7 +98,6 @@ class Files:
 
     @property
     def bytes(self) -> int:
-        """Return the size of all files together."""
         return sum(self.sizes.values())
 
 

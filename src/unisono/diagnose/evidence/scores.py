@@ -10,6 +10,7 @@ BLEU as it is told: never without its interval and its signature, where they are
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +141,22 @@ def score_evidence(run: RunView) -> list[str]:
     """Return a line each for the last BLEU on the validation and on the test set."""
     valid, tests = last_scored(run), run.tests
     lines = [_line("validation", valid)] if valid else []
-    return [*lines, *([_line("test", tests[-1])] if tests else [])]
+    return [*lines, *([_line("test", tests[-1])] if tests else []), *_disagreement(run)]
+
+
+def _disagreement(run: RunView) -> list[str]:
+    """Return a line if BLEU and chrF do not prefer the same validation."""
+    scored = [event for event in run.validations if event.bleu >= 0 and event.chrf >= 0]
+    if not scored:
+        return []
+    bleu, chrf = (max(scored, key=attrgetter(name)) for name in ("bleu", "chrf"))
+    if bleu.step == chrf.step:
+        return []
+    return [
+        f"the metrics disagree: BLEU is highest at step {bleu.step:,} ({bleu.bleu:.2f}, there "
+        f"chrF {bleu.chrf:.2f}), chrF at step {chrf.step:,} ({chrf.chrf:.2f}, there BLEU "
+        f"{chrf.bleu:.2f})"
+    ]
 
 
 def score_values(run: RunView) -> dict[str, object]:
@@ -154,9 +170,10 @@ def _line(name: str, event: Validated | Tested) -> str:
     interval = ""
     if half is not None:
         interval = f", 95 % interval {event.bleu_low:.2f} to {event.bleu_high:.2f}"
+    chrf = f"; chrF {event.chrf:.2f}" if event.chrf >= 0 else ""
     return (
         f"{name} BLEU {event.bleu:.2f} at step {event.step:,}{interval} "
-        f"({event.bleu_signature or 'signature not recorded'})"
+        f"({event.bleu_signature or 'signature not recorded'}){chrf}"
     )
 
 

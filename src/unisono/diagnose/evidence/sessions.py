@@ -21,7 +21,6 @@ class RunSession:
 
     @property
     def seconds(self) -> float:
-        """Return how long the session is known to have lasted."""
         return max(0.0, self.last_seen - self.began)
 
 

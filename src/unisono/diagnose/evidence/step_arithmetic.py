@@ -122,7 +122,6 @@ class ImportedCompute:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds that the devices compute for a step."""
         return self.flops / self.rate
 
     def share_of(self, step: float) -> float:
@@ -142,7 +141,7 @@ def imported_compute_of(run: RunView) -> ImportedCompute | None:
     count, longest = sentences * passes, length + 1
     flops = float(FLOPS_PER_WEIGHT) * about.parameters * count * longest
     precision = precision_of(run)
-    rate = device.rate(precision)
+    rate = device.field_rate(precision)  # other trainers; ours has a ledger
     return ImportedCompute(device.name, precision, count, longest, flops, rate)
 
 

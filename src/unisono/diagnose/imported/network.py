@@ -131,10 +131,9 @@ _OPENINGS = {
 def _exchange(case: Case, wire: ImportedExchange) -> str:
     run = about(case)
     return (
-        f"{count(run.processes, 'process', 'processes')} on "
-        f"{count(run.machines, 'machine')} exchange {amount_of_bytes(wire.card_bytes)} an "
-        f"update through each machine's network card, each way, which takes "
-        f"{duration(wire.seconds)} at {_link(case)}."
+        f"{count(run.processes, 'process', 'processes')} on {count(run.machines, 'machine')} "
+        f"exchange {amount_of_bytes(wire.card_bytes)} an update through each machine's network "
+        f"card, each way, which takes {duration(wire.seconds)} at {_link(case)}."
     )
 
 

@@ -6,7 +6,7 @@ from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.curve import loss_curve, lowest
 from unisono.diagnose.evidence.scores import best_scored, bleu_words
 from unisono.diagnose.evidence.step_arithmetic import MOSTLY_SOMETHING_ELSE, imported_compute_of
-from unisono.diagnose.report import Finding
+from unisono.diagnose.report import Finding, finding
 from unisono.diagnose.wording import count, listing, percent
 from unisono.records.view import Imported
 from unisono.units import duration
@@ -69,14 +69,12 @@ def findings(case: Case) -> tuple[Finding, ...]:
     lines = [*run.notes]
     if given:
         lines.append(f"given on import: {listing(given)}")
-    return (
-        Finding(
-            id="imported",
-            severity="info",
-            summary=f"{run.trainer} made this run, and it was imported from {run.source}. "
-            f"Whatever {records(case)} {says(case)} nothing about is unknown.",
-            evidence=tuple(lines),
-        ),
+    return finding(
+        "imported",
+        f"{run.trainer} made this run, and it was imported from {run.source}. "
+        f"Whatever {records(case)} {says(case)} nothing about is unknown.",
+        *lines,
+        severity="info",
     )
 
 

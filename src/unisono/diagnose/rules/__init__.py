@@ -3,7 +3,7 @@
 To add a finding:
 
 1. Write one class, in the file below whose subject it shares: a frozen dataclass whose fields
-   are its thresholds, and whose `__call__(case)` returns a tuple of `Finding`.
+   are its thresholds, and whose `__call__(case)` returns what `finding` makes, or ().
 2. Add one entry to `RULES`. Its name is the id of the finding; the order is that of the report.
 
 A rule takes its facts from `case` and `diagnose.evidence`, and reads no files. It must be sure:
@@ -25,6 +25,7 @@ from unisono.diagnose.rules.link import (
 )
 from unisono.diagnose.rules.overhead import CheckpointCost, EvaluationCost, InputBound
 from unisono.diagnose.rules.processes import (
+    DamagedFiles,
     DriftedRanks,
     LostRanks,
     MissingRanks,
@@ -41,6 +42,7 @@ from unisono.diagnose.rules.translations import (
 from unisono.diagnose.rules.updates import AlwaysClipped, LossSpike, Padding, SkippedSteps
 
 RULES: dict[str, Callable[[Case], tuple[Finding, ...]]] = {
+    "damaged_files": DamagedFiles(),
     "missing_ranks": MissingRanks(),
     "lost_ranks": LostRanks(),
     "drifted_ranks": DriftedRanks(),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.machine_load import GpuUse, Load
-from unisono.diagnose.report import Finding
+from unisono.diagnose.report import Finding, finding
 from unisono.diagnose.wording import count, percent
 from unisono.units import amount_of_bytes
 
@@ -24,15 +24,13 @@ class Oversubscribed:
         if threads <= self.most_threads_per_core * cores:
             return ()
         processes = count(len(here), "process", "processes")
-        return (
-            Finding(
-                id="oversubscribed",
-                severity="info",
-                summary=f"{processes} on {starts[0].host} compute with {threads} threads, but "
-                f"the machine has {count(cores, 'core')}.",
-                evidence=("threads that share a core delay each other",),
-                advice="Give each process fewer threads (`OMP_NUM_THREADS`).",
-            ),
+        return finding(
+            "oversubscribed",
+            f"{processes} on {starts[0].host} compute with {threads} threads, but "
+            f"the machine has {count(cores, 'core')}.",
+            "threads that share a core delay each other",
+            severity="info",
+            advice="Give each process fewer threads (`OMP_NUM_THREADS`).",
         )
 
 
@@ -43,31 +41,31 @@ class StolenTime:
     share: float = 0.05
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
-        loads = case.loads
-        stolen = [_stolen(load) for load in loads if load.steal >= self.share]
-        held = [_throttled(load) for load in loads if load.held_back >= self.share]
-        return (*stolen, *held)
+        found: list[Finding] = []
+        for load in case.loads:
+            found += _stolen(load) if load.steal >= self.share else ()
+        for load in case.loads:
+            found += _throttled(load) if load.held_back >= self.share else ()
+        return tuple(found)
 
 
-def _stolen(load: Load) -> Finding:
-    return Finding(
-        id="stolen_time",
-        severity="warning",
-        summary=f"Other virtual machines took {percent(load.steal)} of the processor time of "
+def _stolen(load: Load) -> tuple[Finding, ...]:
+    return finding(
+        "stolen_time",
+        f"Other virtual machines took {percent(load.steal)} of the processor time of "
         f"{load.host}.",
-        evidence=("the kernel counts this time as `steal`",),
+        "the kernel counts this time as `steal`",
         advice="Rent a virtual machine with dedicated processors.",
         about=load.host,
     )
 
 
-def _throttled(load: Load) -> Finding:
-    return Finding(
-        id="stolen_time",
-        severity="warning",
-        summary=f"A CPU quota stopped the processes on {load.host} for {load.held_back:.2f} s "
+def _throttled(load: Load) -> tuple[Finding, ...]:
+    return finding(
+        "stolen_time",
+        f"A CPU quota stopped the processes on {load.host} for {load.held_back:.2f} s "
         "in every second.",
-        evidence=("the control group counts this time as `throttled_usec`",),
+        "the control group counts this time as `throttled_usec`",
         advice="Raise the container's CPU limit, or give each process fewer threads "
         "(`OMP_NUM_THREADS`).",
         about=f"{load.host}, by a quota",
@@ -79,32 +77,29 @@ class MemoryPressure:
     """A machine or a GPU is nearly out of memory (`Load.is_full`, `GpuUse.is_full`)."""
 
     def __call__(self, case: Case) -> tuple[Finding, ...]:
-        loads = case.loads
-        machines = [_machine(load) for load in loads if load.is_full]
-        gpus = [
-            Finding(
-                id="memory",
-                severity="info",
-                summary=f"GPU {gpu.index} of {gpu.host} used up to {percent(gpu.memory_share)} "
+        found: list[Finding] = []
+        for load in case.loads:
+            found += _machine(load) if load.is_full else ()
+        for gpu in (gpu for load in case.loads for gpu in load.gpus if gpu.is_full):
+            found += finding(
+                "memory",
+                f"GPU {gpu.index} of {gpu.host} used up to {percent(gpu.memory_share or 0.0)} "
                 "of its memory.",
-                evidence=("a longer batch than any so far may not fit", *_whose(gpu)),
+                "a longer batch than any so far may not fit",
+                *_whose(gpu),
+                severity="info",
                 advice="Lower `batching.tokens_per_micro_batch`; the updates stay the same.",
                 about=f"{gpu.host}, GPU {gpu.index}",
             )
-            for load in loads
-            for gpu in load.gpus
-            if gpu.is_full and gpu.memory_share is not None
-        ]
-        return (*machines, *gpus)
+        return tuple(found)
 
 
-def _machine(load: Load) -> Finding:
-    return Finding(
-        id="memory",
-        severity="warning",
-        summary=f"{load.host} used up to {percent(load.memory)} of its "
+def _machine(load: Load) -> tuple[Finding, ...]:
+    return finding(
+        "memory",
+        f"{load.host} used up to {percent(load.memory)} of its "
         f"{amount_of_bytes(load.memory_limit)} of memory.",
-        evidence=(f"the run's own processes used {amount_of_bytes(load.own_memory)}",),
+        f"the run's own processes used {amount_of_bytes(load.own_memory)}",
         advice="The kernel kills a process that asks for more. Lower "
         "`batching.tokens_per_micro_batch`, start fewer workers on this machine, or stop other "
         "programs on it.",

@@ -9,7 +9,7 @@ from unisono.diagnose.evidence.counters import counter_of, during, find_drop
 from unisono.diagnose.evidence.expected_bytes import expected_bytes
 from unisono.diagnose.evidence.link_use import LinkUse, is_shared, link_uses
 from unisono.diagnose.evidence.traffic import Node, TrafficPath, network_of, networks_of
-from unisono.diagnose.report import Finding
+from unisono.diagnose.report import Finding, finding
 from unisono.diagnose.wording import percent
 from unisono.records.monitor_events import Peer
 from unisono.units import amount_of_bytes, duration
@@ -32,18 +32,16 @@ class BurstCredits:
     def __call__(self, case: Case) -> tuple[Finding, ...]:
         if len(case.run.hosts) < 2 or case.bottleneck.shares.network < self.share:
             return ()
-        found = (
-            self._look(case, node) for node in case.nodes if not is_shared(case, (node.host,))
-        )
+        nodes = [node for node in case.nodes if not is_shared(case, (node.host,))]
         # All machines of a ring slow down with the slowest link: one finding is enough.
-        return tuple(finding for finding in found if finding is not None)[:1]
+        return next(filter(None, (self._look(case, node) for node in nodes)), ())
 
-    def _look(self, case: Case, node: Node) -> Finding | None:
+    def _look(self, case: Case, node: Node) -> tuple[Finding, ...]:
         way = node.main_way
         rates = _rates(node, way) if way is not None else []
         place = find_drop([rate for _, rate in rates], factor=self.factor, fewest=self.fewest)
         if way is None or place is None:
-            return None
+            return ()
         moment = rates[place][0]
         steps = case.run.ranks.get(node.rank, ())
         step = next((step.step for step in steps if step.time >= moment), steps[-1].step)
@@ -51,21 +49,18 @@ class BurstCredits:
         after = [s.seconds for s in steps if s.time >= moment]
         speeds = [MBIT * rate for _, rate in rates]
         fast, slow = _carried(speeds[:place]), _carried(speeds[place:])
-        return Finding(
-            id="burst_credits",
-            severity="warning",
-            summary=f"The link of {node.host} slowed down at step {step:,}, from {fast:.0f} to "
+        return finding(
+            "burst_credits",
+            f"The link of {node.host} slowed down at step {step:,}, from {fast:.0f} to "
             f"{slow:.0f} Mbit/s, for the same bytes an update.",
-            evidence=(
-                f"rates to {way.address} while there was something to send, over "
-                f"{len(rates):,} samples",
-                f"an update took {duration(_mean(before))} before and "
-                f"{duration(_mean(after))} after",
-            ),
+            f"rates to {way.address} while there was something to send, over "
+            f"{len(rates):,} samples",
+            f"an update took {duration(_mean(before))} before and "
+            f"{duration(_mean(after))} after",
             advice="Rented machines often have credits for bursts and a lower sustained rate. "
             f"Plan with {slow:.0f} Mbit/s, rent a machine with more bandwidth, or exchange "
             "less often (`batching.tokens_per_update`).",
-            steps=(step,),
+            steps=[step],
         )
 
 
@@ -106,30 +101,30 @@ class ForeignTraffic:
     def __call__(self, case: Case) -> tuple[Finding, ...]:
         if case.bottleneck.shares.network < self.cost:
             return ()
-        return tuple(_foreign(case, use) for use in link_uses(case) if self._is_much(use))
+        much = [use for use in link_uses(case) if self._is_much(use)]
+        return tuple(one for use in much for one in _foreign(case, use))
 
     def _is_much(self, use: LinkUse) -> bool:
         much = use.foreign > self.share * use.bytes.more
         return use.proved and much and use.foreign_per_second > self.least_bytes_per_second
 
 
-def _foreign(case: Case, use: LinkUse) -> Finding:
+def _foreign(case: Case, use: LinkUse) -> tuple[Finding, ...]:
     mbit = MBIT * use.foreign_per_second
     own = use.node.own
     lines = [
         f"{use.interface} carried {amount_of_bytes(use.bytes.more)} an update; the exchange "
-        f"needs {amount_of_bytes(expected_bytes(case))}",
+        f"needs {amount_of_bytes(expected_bytes(case))}"
     ]
     if own is not None:
         lines.append(
             f"the kernel counts {amount_of_bytes(own.more)} of it on the run's own connections"
         )
-    return Finding(
-        id="foreign_traffic",
-        severity="warning",
-        summary=f"{percent(use.foreign / use.bytes.more)} of the traffic of {use.interface} on "
+    return finding(
+        "foreign_traffic",
+        f"{percent(use.foreign / use.bytes.more)} of the traffic of {use.interface} on "
         f"{use.node.host} was not the exchange: {mbit:.0f} Mbit/s on average.",
-        evidence=tuple(lines),
+        *lines,
         advice=f"Find out what else uses {use.interface} (`ss -tip`, `iftop`): a copy, a "
         "download, a network disk, another job.",
         about=use.node.host,
@@ -168,26 +163,20 @@ class SlowDirection:
         share = seconds / case.ledger.mean_step
         if usual < self.factor * slow.bytes_per_second or share < self.saving:
             return ()
-        return (
-            Finding(
-                id="slow_direction",
-                severity="warning",
-                summary=f"From {slow.sender} to {slow.receiver} the link carries "
-                f"{MBIT * slow.bytes_per_second:.0f} Mbit/s, elsewhere {MBIT * usual:.0f} "
-                "Mbit/s: that direction sets the pace of the exchange.",
-                evidence=(
-                    *(
-                        f"{one.sender} → {one.receiver}: {MBIT * one.bytes_per_second:.0f} "
-                        "Mbit/s"
-                        for one in directions
-                    ),
-                    f"with that direction as fast as the others, an update would be about "
-                    f"{percent(min(1.0, share))} shorter",
-                ),
-                advice=f"Check what limits {slow.sender} in sending and {slow.receiver} in "
-                "receiving: port, cable, switch, firewall, traffic shaping.",
-                about=f"from {slow.sender} to {slow.receiver}",
+        return finding(
+            "slow_direction",
+            f"From {slow.sender} to {slow.receiver} the link carries "
+            f"{MBIT * slow.bytes_per_second:.0f} Mbit/s, elsewhere {MBIT * usual:.0f} "
+            "Mbit/s: that direction sets the pace of the exchange.",
+            *(
+                f"{one.sender} → {one.receiver}: {MBIT * one.bytes_per_second:.0f} Mbit/s"
+                for one in directions
             ),
+            f"with that direction as fast as the others, an update would be about "
+            f"{percent(min(1.0, share))} shorter",
+            advice=f"Check what limits {slow.sender} in sending and {slow.receiver} in "
+            "receiving: port, cable, switch, firewall, traffic shaping.",
+            about=f"from {slow.sender} to {slow.receiver}",
         )
 
 
@@ -225,21 +214,18 @@ class WrongInterface:
         network = min(shared)
         better = [(use, _on(use, network)) for use in uses]
         names = sorted({name for _, name in better})
-        return (
-            Finding(
-                id="wrong_interface",
-                severity="warning",
-                summary=f"The exchange uses {_used(uses)} and takes "
-                f"{percent(case.bottleneck.shares.network)} of the time, while "
-                f"{' or '.join(names)} is idle.",
-                evidence=tuple(
-                    f"{use.node.host}: {use.interface} is nominally {use.nominal_mbit_per_s:,} "
-                    f"Mbit/s and reached {use.mbit_per_s:.0f}; {name} is nominally "
-                    f"{use.node.nominal(name):,} Mbit/s and in {network}, as on all machines"
-                    for use, name in better
-                ),
-                advice=f'Set `sync.interface = "{names[0]}"` and compare.',
+        used = " and ".join(sorted({use.interface for use in uses}))
+        return finding(
+            "wrong_interface",
+            f"The exchange uses {used} and takes {percent(case.bottleneck.shares.network)} of "
+            f"the time, while {' or '.join(names)} is idle.",
+            *(
+                f"{use.node.host}: {use.interface} is nominally {use.nominal_mbit_per_s:,} "
+                f"Mbit/s and reached {use.mbit_per_s:.0f}; {name} is nominally "
+                f"{use.node.nominal(name):,} Mbit/s and in {network}, as on all machines"
+                for use, name in better
             ),
+            advice=f'Set `sync.interface = "{names[0]}"` and compare.',
         )
 
     def _better_networks(self, use: LinkUse) -> set[str]:
@@ -276,7 +262,3 @@ def _is_one(network: str, uses: Sequence[LinkUse]) -> bool:
 def _on(use: LinkUse, network: str) -> str:
     links = use.node.links
     return next(name for name, link in links.items() if network in networks_of(link))
-
-
-def _used(uses: Sequence[LinkUse]) -> str:
-    return " and ".join(sorted({use.interface for use in uses}))

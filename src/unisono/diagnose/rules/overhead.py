@@ -7,7 +7,7 @@ from statistics import median
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.machine_load import disk_during_saves
 from unisono.diagnose.evidence.straggler import lateness_of
-from unisono.diagnose.report import Finding
+from unisono.diagnose.report import Finding, finding
 from unisono.diagnose.wording import count, percent
 from unisono.records.events import Saved
 from unisono.units import amount_of_bytes, duration
@@ -25,17 +25,12 @@ class CheckpointCost:
         if share <= self.share or len(saves) < self.fewest:
             return ()
         mean = case.ledger.checkpoint / len(saves)
-        return (
-            Finding(
-                id="checkpoint_cost",
-                severity="warning",
-                summary=f"Saving checkpoints took {percent(share)} of the time.",
-                evidence=(
-                    f"{count(len(saves), 'checkpoint')}, {duration(mean)} each",
-                    *_disk(case, saves),
-                ),
-                advice="Save less often (`checkpoint.every_steps`), or to a faster disk.",
-            ),
+        return finding(
+            "checkpoint_cost",
+            f"Saving checkpoints took {percent(share)} of the time.",
+            f"{count(len(saves), 'checkpoint')}, {duration(mean)} each",
+            *_disk(case, saves),
+            advice="Save less often (`checkpoint.every_steps`), or to a faster disk.",
         )
 
 
@@ -70,15 +65,12 @@ class EvaluationCost:
         if not case.evaluation_is_costly or len(events) < self.fewest:
             return ()
         mean = sum(event.seconds for event in events) / len(events)
-        return (
-            Finding(
-                id="evaluation_cost",
-                severity="warning",
-                summary=f"Validation and test took {percent(share)} of the time.",
-                evidence=(f"{count(len(events), 'validation')}, {duration(mean)} each",),
-                advice="Validate less often (`validation.every_steps`), on fewer sentences, or "
-                "without BLEU.",
-            ),
+        return finding(
+            "evaluation_cost",
+            f"Validation and test took {percent(share)} of the time.",
+            f"{count(len(events), 'validation')}, {duration(mean)} each",
+            advice="Validate less often (`validation.every_steps`), on fewer sentences, or "
+            "without BLEU.",
         )
 
 
@@ -98,18 +90,13 @@ class InputBound:
         if share <= self.share or _is_of_one(case):
             return ()
         wait = median(row.parts["data"] for row in rows)
-        return (
-            Finding(
-                id="input_bound",
-                severity="warning",
-                summary=f"Steps spent {percent(share)} of their time waiting for data.",
-                evidence=(
-                    f"the median of {len(rows):,} steps waited {duration(wait)}",
-                    *_disks(case),
-                ),
-                advice="Put the corpus on a local disk, and leave a core to the process that "
-                "prepares batches.",
-            ),
+        return finding(
+            "input_bound",
+            f"Steps spent {percent(share)} of their time waiting for data.",
+            f"the median of {len(rows):,} steps waited {duration(wait)}",
+            *_disks(case),
+            advice="Put the corpus on a local disk, and leave a core to the process that "
+            "prepares batches.",
         )
 
 

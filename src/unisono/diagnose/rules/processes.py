@@ -7,7 +7,7 @@ from unisono.diagnose.answers.step_time import lateness
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.machine_load import GpuUse, Load, index_of
 from unisono.diagnose.evidence.straggler import Lateness, lateness_of
-from unisono.diagnose.report import MOST_STEPS, Finding
+from unisono.diagnose.report import MOST_STEPS, Finding, finding
 from unisono.diagnose.wording import count, listing, percent
 from unisono.records.events import WEIGHTS_DIFFER
 from unisono.units import duration
@@ -47,16 +47,13 @@ class Straggler:
         share, late = case.bottleneck.shares.straggler, lateness_of(case.ledger)
         if share <= self.share or len(case.ledger.rows) < self.fewest or late is None:
             return ()
-        return (
-            Finding(
-                id="straggler",
-                severity="warning",
-                summary=f"The processes spent {percent(share)} of their time waiting for "
-                f"{late.who.words}: {(WHY_ALL if late.who.host else WHY)[late.kind]}.",
-                evidence=tuple(_evidence(case, late)),
-                advice=ADVICE_ON_LATENESS[late.kind],
-                about=late.who.name,
-            ),
+        return finding(
+            "straggler",
+            f"The processes spent {percent(share)} of their time waiting for "
+            f"{late.who.words}: {(WHY_ALL if late.who.host else WHY)[late.kind]}.",
+            *_evidence(case, late),
+            advice=ADVICE_ON_LATENESS[late.kind],
+            about=late.who.name,
         )
 
 
@@ -140,18 +137,16 @@ class DriftedRanks:
         told = [event for event in case.run.warnings if WEIGHTS_DIFFER in event.message]
         if not told:
             return ()
-        return (
-            Finding(
-                id="drifted_ranks",
-                severity="error",
-                summary=f"The processes drifted apart: their weights differed "
-                f"{count(len(told), 'time')}, first at step {told[0].step:,}.",
-                evidence=tuple(event.message for event in told[: self.shown]),
-                advice="Do not trust the updates after that: they add up gradients of "
-                "different models. Test the memory of the machine whose process differs, leave "
-                "it out, and resume from a checkpoint before that step.",
-                steps=tuple(event.step for event in told[:MOST_STEPS]),
-            ),
+        return finding(
+            "drifted_ranks",
+            f"The processes drifted apart: their weights differed "
+            f"{count(len(told), 'time')}, first at step {told[0].step:,}.",
+            *(event.message for event in told[: self.shown]),
+            severity="error",
+            advice="Do not trust the updates after that: they add up gradients of "
+            "different models. Test the memory of the machine whose process differs, leave "
+            "it out, and resume from a checkpoint before that step.",
+            steps=[event.step for event in told[:MOST_STEPS]],
         )
 
 
@@ -178,15 +173,13 @@ class LostRanks:
             f"about step {event.step:,}: {event.message}" for event in losses[-self.shown :]
         ]
         kinds = dict.fromkeys(event.how for event in losses)
-        return (
-            Finding(
-                id="lost_ranks",
-                severity="warning",
-                summary=f"The run lost {count(len(losses), 'process', 'processes')}.",
-                evidence=(*lines, *([f"and {more} before that"] if more > 0 else [])),
-                advice=" ".join(ADVICE_ON_LOSS[how] for how in kinds if how in ADVICE_ON_LOSS),
-                steps=tuple(dict.fromkeys(event.step for event in losses[-MOST_STEPS:])),
-            ),
+        return finding(
+            "lost_ranks",
+            f"The run lost {count(len(losses), 'process', 'processes')}.",
+            *lines,
+            *([f"and {more} before that"] if more > 0 else []),
+            advice=" ".join(ADVICE_ON_LOSS[how] for how in kinds if how in ADVICE_ON_LOSS),
+            steps=dict.fromkeys(event.step for event in losses[-MOST_STEPS:]),
         )
 
 
@@ -199,15 +192,12 @@ class MissingRanks:
         if not case.run.steps or not missing:
             return ()
         names = listing([str(rank) for rank in missing])
-        return (
-            Finding(
-                id="missing_ranks",
-                severity="warning",
-                summary=f"The records of {len(missing)} of {case.size} processes are missing.",
-                evidence=(f"the directory `events` has no steps of rank {names}",),
-                advice="Write the run directory to a shared disk, or copy the files "
-                "`events/rank-*.jsonl` of all machines into one.",
-            ),
+        return finding(
+            "missing_ranks",
+            f"The records of {len(missing)} of {case.size} processes are missing.",
+            f"the directory `events` has no steps of rank {names}",
+            advice="Write the run directory to a shared disk, or copy the files "
+            "`events/rank-*.jsonl` of all machines into one.",
         )
 
 
@@ -224,12 +214,32 @@ class Warnings:
             return ()
         more = len(warnings) - self.shown
         lines = [f"step {event.step:,}: {event.message}" for event in warnings[: self.shown]]
+        return finding(
+            "warnings",
+            f"The run recorded {count(len(warnings), 'warning')}.",
+            *lines,
+            *([f"and {more} more"] if more > 0 else []),
+            steps=dict.fromkeys(event.step for event in warnings[:MOST_STEPS]),
+        )
+
+
+@dataclass(frozen=True)
+class DamagedFiles:
+    """Some files of the run are damaged, and the report goes on without them."""
+
+    shown: int = 5
+
+    def __call__(self, case: Case) -> tuple[Finding, ...]:
+        damaged = case.run.damaged
+        if not damaged:
+            return ()
+        more = len(damaged) - self.shown
         return (
             Finding(
-                id="warnings",
+                id="damaged_files",
                 severity="warning",
-                summary=f"The run recorded {count(len(warnings), 'warning')}.",
-                evidence=(*lines, *([f"and {more} more"] if more > 0 else [])),
-                steps=tuple(dict.fromkeys(event.step for event in warnings[:MOST_STEPS])),
+                summary=f"{count(len(damaged), 'file')} of the run cannot be read in full.",
+                evidence=(*damaged[: self.shown], *([f"and {more} more"] if more > 0 else [])),
+                advice="Copy the run directory again if you have another copy of it.",
             ),
         )

@@ -9,14 +9,9 @@ from unisono.cost_model.run_cost import why_not
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.cost_model.strategies import overlaps
 from unisono.diagnose.case import Case
-from unisono.diagnose.evidence.counterfactual import (
-    Alone,
-    Better,
-    better_exchange,
-    one_machine,
-)
+from unisono.diagnose.evidence.counterfactual import Alone, Better, better_exchange, one_machine
 from unisono.diagnose.evidence.expected_bytes import expected_bytes
-from unisono.diagnose.report import Finding
+from unisono.diagnose.report import Finding, finding
 from unisono.diagnose.wording import count, listing, percent
 from unisono.units import duration
 
@@ -38,16 +33,12 @@ class MoreMachines:
         if alone is None or alone.speedup >= self.least:
             return ()
         better = better_exchange(case, alone)
-        return (
-            Finding(
-                id="more_machines",
-                severity="warning",
-                summary=f"{_verdict(alone)}. An update takes {duration(alone.together)}; "
-                f"{alone.host} alone would need about {duration(alone.seconds)} for the same "
-                "tokens.",
-                evidence=tuple(_evidence(case, alone)),
-                advice=self._advice(alone, better),
-            ),
+        return finding(
+            "more_machines",
+            f"{_verdict(alone)}. An update takes {duration(alone.together)}; {alone.host} "
+            f"alone would need about {duration(alone.seconds)} for the same tokens.",
+            *_evidence(case, alone),
+            advice=self._advice(alone, better),
         )
 
     def _advice(self, alone: Alone, better: Better | None) -> str:
@@ -118,22 +109,16 @@ class LatencyBound:
         if waiting < self.explained * exchange:
             return ()
         there_and_back = duration(way_there_and_back)
-        return (
-            Finding(
-                id="latency_bound",
-                severity="warning",
-                summary=f"Latency bounds the exchange: a round trip takes {there_and_back}, "
-                f"and an update needs about {rounds:.0f} of them. A link of more Mbit/s would "
-                "not help.",
-                evidence=(
-                    f"{count(buckets, 'message')} of `sync.bucket_mb`, of which gloo sends "
-                    f"{AT_ONCE} at once, and TCP's slow start after every pause take about "
-                    f"{duration(min(waiting, exchange))} of the {duration(exchange)} that an "
-                    f"exchange takes ({percent(min(1.0, waiting / exchange))})",
-                ),
-                advice="Send fewer and larger messages (`sync.bucket_mb`), exchange less often "
-                "(`batching.tokens_per_update`), or move the machines closer together.",
-            ),
+        return finding(
+            "latency_bound",
+            f"Latency bounds the exchange: a round trip takes {there_and_back}, and an update "
+            f"needs about {rounds:.0f} of them. A link of more Mbit/s would not help.",
+            f"{count(buckets, 'message')} of `sync.bucket_mb`, of which gloo sends "
+            f"{AT_ONCE} at once, and TCP's slow start after every pause take about "
+            f"{duration(min(waiting, exchange))} of the {duration(exchange)} that an "
+            f"exchange takes ({percent(min(1.0, waiting / exchange))})",
+            advice="Send fewer and larger messages (`sync.bucket_mb`), exchange less often "
+            "(`batching.tokens_per_update`), or move the machines closer together.",
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.curve import is_young
 from unisono.diagnose.evidence.run_files import CorpusFacts, corpus_facts
-from unisono.diagnose.report import Finding
+from unisono.diagnose.report import Finding, finding
 from unisono.diagnose.wording import count, percent
 from unisono.records.events import Sample, Tested, Validated
 from unisono.records.sentence_losses import TIMES, repeats_itself
@@ -36,7 +36,7 @@ class EmptyTranslations:
             limit = self.share if enough else self.share_of_young
             if _empty(test) > limit * test.sentences:
                 found.append(("test", test.step, _empty(test), test.sentences))
-        return (_empty_finding(case, found),) if found else ()
+        return _empty_finding(case, found) if found else ()
 
 
 def _empty(test: Tested) -> int:
@@ -45,14 +45,13 @@ def _empty(test: Tested) -> int:
     return test.sentences if none_at_all else test.empty
 
 
-def _empty_finding(case: Case, found: list[tuple[str, int, int, int]]) -> Finding:
+def _empty_finding(case: Case, found: list[tuple[str, int, int, int]]) -> tuple[Finding, ...]:
     name, _, empty, sentences = max(found, key=lambda one: one[2] / max(1, one[3]))
-    return Finding(
-        id="empty_translations",
-        severity="warning",
-        summary=f"{percent(empty / max(1, sentences))} of the translations of the {name} set "
+    return finding(
+        "empty_translations",
+        f"{percent(empty / max(1, sentences))} of the translations of the {name} set "
         "are empty.",
-        evidence=tuple(
+        *(
             f"{name} set: {empty:,} of {count(sentences, 'sentence')} at step {step:,}"
             for name, step, empty, sentences in found
         ),
@@ -90,11 +89,11 @@ class RepeatingTranslations:
         if all(event.repeating >= 0 for event in last):
             if any(event.repeating <= self.share * event.sentences for event in last):
                 return ()
-            return (_repeating_finding(case, _counted(last[-1]), last, stuck[-1]),)
+            return _repeating_finding(case, _counted(last[-1]), last, stuck[-1])
         if not all(stuck):
             return ()
         samples = count(len(case.run.samples[last[-1].step]), "sample")
-        return (_repeating_finding(case, f"{len(stuck[-1])} of {samples}", last, stuck[-1]),)
+        return _repeating_finding(case, f"{len(stuck[-1])} of {samples}", last, stuck[-1])
 
 
 def _counted(event: Validated) -> str:
@@ -104,7 +103,7 @@ def _counted(event: Validated) -> str:
 
 def _repeating_finding(
     case: Case, how_many: str, validations: tuple[Validated, ...], stuck: list[Sample]
-) -> Finding:
+) -> tuple[Finding, ...]:
     last = validations[-1]
     counts = [
         f"step {event.step:,}: {event.repeating:,} of {count(event.sentences, 'translation')}"
@@ -114,12 +113,12 @@ def _repeating_finding(
     shown = [
         f"step {last.step:,}: “{_clipped(sample.translation)}”" for sample in stuck[:MOST_SHOWN]
     ]
-    return Finding(
-        id="repeating_translations",
-        severity="warning",
-        summary=f"{how_many} of the last validation repeat the same words {TIMES} times in a "
+    return finding(
+        "repeating_translations",
+        f"{how_many} of the last validation repeat the same words {TIMES} times in a "
         "row or more.",
-        evidence=(*counts, *shown),
+        *counts,
+        *shown,
         advice=f"{_train_longer(case)}Look for lines in the training set that repeat "
         "themselves, and translate with a larger beam.",
     )
@@ -162,20 +161,19 @@ class ShortTranslations:
                 return ()
         if translated >= limit * reference:
             return ()
-        return (_short_finding(case, last.step, translated, reference, unit),)
+        return _short_finding(case, last.step, translated, reference, unit)
 
 
 def _short_finding(
     case: Case, step: int, translated: int, reference: int, unit: str
-) -> Finding:
+) -> tuple[Finding, ...]:
     share = translated / reference
     penalty = math.exp(1 - reference / translated) if translated else 0.0
-    return Finding(
-        id="short_translations",
-        severity="warning",
-        summary=f"Translations have {percent(share)} of the length of the references, which "
+    return finding(
+        "short_translations",
+        f"Translations have {percent(share)} of the length of the references, which "
         f"alone multiplies BLEU by {penalty:.2f}.",
-        evidence=(f"step {step:,}: {translated:,} {unit} for {reference:,} of the references",),
+        f"step {step:,}: {translated:,} {unit} for {reference:,} of the references",
         advice=f"{_train_longer(case)}Raise `decoding.length_penalty`, and check whether the "
         "training set has cut or misaligned lines, or `corpus.max_pieces` drops long ones.",
     )
@@ -207,16 +205,13 @@ class TestOverlap:
         found = [*_trained_on(facts), *_same_set(facts)]
         if not found:
             return ()
-        return (
-            Finding(
-                id="test_overlap",
-                severity="warning",
-                summary=f"Scores may be too good: {found[0]}.",
-                evidence=tuple(found),
-                advice="Set `corpus.drop_overlap = true`, which removes pairs of the held-out "
-                "sets from the training set, name different files for validation and test, and "
-                "prepare the corpus again.",
-            ),
+        return finding(
+            "test_overlap",
+            f"Scores may be too good: {found[0]}.",
+            *found,
+            advice="Set `corpus.drop_overlap = true`, which removes pairs of the held-out "
+            "sets from the training set, name different files for validation and test, and "
+            "prepare the corpus again.",
         )
 
 

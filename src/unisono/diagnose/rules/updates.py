@@ -6,7 +6,7 @@ from statistics import median
 from unisono.diagnose.answers.trained import steadier
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.curve import is_finite, number
-from unisono.diagnose.report import MOST_STEPS, Finding
+from unisono.diagnose.report import MOST_STEPS, Finding, finding
 from unisono.diagnose.wording import count, percent
 from unisono.records.events import StepTaken
 
@@ -29,16 +29,13 @@ class AlwaysClipped:
         if clipped <= self.share:
             return ()
         middle = sorted(norms)[len(norms) // 2]
-        return (
-            Finding(
-                id="always_clipped",
-                severity="info",
-                summary=f"`train.clip_norm` clipped the gradient in {percent(clipped)} of the "
-                "updates.",
-                evidence=(f"median norm {middle:.3g}, `train.clip_norm` {limit:g}",),
-                advice="Raise `train.clip_norm` above the median norm, so that it clips "
-                "outliers alone.",
-            ),
+        return finding(
+            "always_clipped",
+            f"`train.clip_norm` clipped the gradient in {percent(clipped)} of the updates.",
+            f"median norm {middle:.3g}, `train.clip_norm` {limit:g}",
+            severity="info",
+            advice="Raise `train.clip_norm` above the median norm, so that it clips "
+            "outliers alone.",
         )
 
 
@@ -57,20 +54,17 @@ class LossSpike:
         if not spikes:
             return ()
         highest = max(spikes, key=lambda step: number(step.loss))
-        return (
-            Finding(
-                id="loss_spike",
-                severity="warning",
-                summary=f"The training loss jumped {count(len(spikes), 'time')}, the highest "
-                f"to {highest.loss:.2f} at step {highest.step:,}.",
-                evidence=tuple(
-                    f"step {step.step:,}: loss {step.loss:.3f}, gradient norm "
-                    f"{number(step.gradient_norm):.3g}, learning rate {step.learning_rate:.3g}"
-                    for step in spikes[:5]
-                ),
-                advice=steadier(case),
-                steps=tuple(step.step for step in spikes[:MOST_STEPS]),
+        return finding(
+            "loss_spike",
+            f"The training loss jumped {count(len(spikes), 'time')}, the highest "
+            f"to {highest.loss:.2f} at step {highest.step:,}.",
+            *(
+                f"step {step.step:,}: loss {step.loss:.3f}, gradient norm "
+                f"{number(step.gradient_norm):.3g}, learning rate {step.learning_rate:.3g}"
+                for step in spikes[:5]
             ),
+            advice=steadier(case),
+            steps=[step.step for step in spikes[:MOST_STEPS]],
         )
 
     def _spikes(self, steps: list[StepTaken]) -> list[StepTaken]:
@@ -116,16 +110,14 @@ class SkippedSteps:
             return ()
         share = len(lost) / len(steps)
         numbers = ", ".join(f"{step.step:,}" for step in lost[:8])
-        return (
-            Finding(
-                id="skipped_steps",
-                severity="error" if share > self.many else "warning",
-                summary=f"{count(len(lost), 'update')} of {len(steps):,} ({percent(share)}) "
-                "were skipped: no finite loss or gradient, or a process that failed.",
-                evidence=(f"steps {numbers}{' …' if len(lost) > 8 else ''}",),
-                advice=steadier(case),
-                steps=tuple(step.step for step in lost[:MOST_STEPS]),
-            ),
+        return finding(
+            "skipped_steps",
+            f"{count(len(lost), 'update')} of {len(steps):,} ({percent(share)}) "
+            "were skipped: no finite loss or gradient, or a process that failed.",
+            f"steps {numbers}{' …' if len(lost) > 8 else ''}",
+            severity="error" if share > self.many else "warning",
+            advice=steadier(case),
+            steps=[step.step for step in lost[:MOST_STEPS]],
         )
 
 
@@ -150,14 +142,11 @@ class Padding:
         padding = 1 - tokens / positions
         if padding <= self.share:
             return ()
-        return (
-            Finding(
-                id="padding",
-                severity="warning",
-                summary=f"{percent(padding)} of all positions were padding.",
-                evidence=(f"{tokens:,} tokens in {positions:,} positions",),
-                advice=_less_padding(case),
-            ),
+        return finding(
+            "padding",
+            f"{percent(padding)} of all positions were padding.",
+            f"{tokens:,} tokens in {positions:,} positions",
+            advice=_less_padding(case),
         )
 
 

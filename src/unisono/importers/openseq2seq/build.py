@@ -1,6 +1,5 @@
 """Build a run from a log of OpenSeq2Seq, and a TOML config from its settings."""
 
-import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,11 +12,11 @@ import tomli_w
 from unisono.config.load import resolve
 from unisono.errors import ConfigError, DataError
 from unisono.importers.imported_run import (
+    UNKNOWN,
     ImportedRank,
     ImportedRun,
-    ImportedStep,
-    ImportedValidation,
     UserFacts,
+    imported_step,
 )
 from unisono.importers.openseq2seq.log import (
     Evaluation,
@@ -30,6 +29,7 @@ from unisono.importers.openseq2seq.log import (
 from unisono.importers.openseq2seq.printed_config import Parameters, inner
 from unisono.importers.openseq2seq.python_config import read_source
 from unisono.importers.openseq2seq.settings import ConfigTranslation, settings_of
+from unisono.records.events import StepTaken, Validated
 from unisono.records.view import Imported
 
 FIRST = ("seed", "data", "corpus", "model", "batching", "optimizer", "schedule", "train")
@@ -42,7 +42,7 @@ def read_settings(path: Path, processes: int = 0) -> ConfigTranslation:
         raise DataError(
             f"{path} does not describe a Transformer whose sizes can be read",
             where=str(path),
-            fix="\n         ".join(made.left[:5]) or "name another settings file",
+            fix="\n     ".join(made.left[:5]) or "name another settings file",
         )
     made.put("corpus", "directory", f"corpora/{path.stem}")
     if "train" not in made.table.setdefault("data", {}):
@@ -138,7 +138,7 @@ def _check(reader: LogReader, path: Path, wanted: int) -> None:
         raise ConfigError(
             f"{path} holds {len(reader.found)} runs, not {wanted}",
             where="--run",
-            fix="\n         ".join(["choose one of these:", *_listed(reader)]),
+            fix="\n     ".join(["choose one of these:", *_listed(reader)]),
         )
     if reader.found:
         return
@@ -175,32 +175,35 @@ def _time(logged: LoggedRun, spent: Spent, every: int) -> float:
     return logged.clock + (every * spent.readings if every else spent.weighted)
 
 
-def _steps(logged: LoggedRun, parameters: Parameters) -> tuple[ImportedStep, ...]:
+def _steps(logged: LoggedRun, parameters: Parameters) -> tuple[StepTaken, ...]:
     every = _number(parameters, "print_loss_steps")
     steps = []
     for place, record in enumerate(logged.records):
         if record.loss is None:
             continue
         # The first reading is the time since the start, divided by `print_loss_steps`.
-        seconds = record.seconds if record.seconds is not None and place else math.nan
-        time = _time(logged, record.spent, every)
-        steps.append(ImportedStep(record.step, time, record.loss, seconds, epoch=record.epoch))
+        seconds = record.seconds if record.seconds is not None and place else UNKNOWN
+        time, loss, epoch = _time(logged, record.spent, every), record.loss, record.epoch
+        steps.append(imported_step(record.step, time, loss=loss, seconds=seconds, epoch=epoch))
     return tuple(steps)
 
 
-def _every(steps: tuple[ImportedStep, ...], parameters: Parameters) -> int:
+def _every(steps: tuple[StepTaken, ...], parameters: Parameters) -> int:
     gaps = [b.step - a.step for a, b in zip(steps, steps[1:], strict=False)]
     return _number(parameters, "print_loss_steps") or min(gaps, default=0)
 
 
-def _validations(logged: LoggedRun, parameters: Parameters) -> tuple[ImportedValidation, ...]:
+def _validations(logged: LoggedRun, parameters: Parameters) -> tuple[Validated, ...]:
     every = _number(parameters, "print_loss_steps")
     return tuple(
-        ImportedValidation(
+        Validated(
             step=_validated_at(evaluation, parameters),
             time=_time(logged, evaluation.spent, every),
             loss=evaluation.loss,
             forced_bleu=-1.0 if evaluation.bleu is None else 100 * evaluation.bleu,
+            sentences=0,
+            target_tokens=0,
+            seconds=UNKNOWN,
         )
         for evaluation in logged.evaluations
     )
@@ -258,9 +261,7 @@ def _ranks(logged: LoggedRun, processes: int) -> tuple[ImportedRank, ...]:
             ranks.append(ImportedRank(rank))
             continue
         name, address = logged.interfaces.get((place.host, place.pid), ("", ""))
-        ranks.append(
-            ImportedRank(rank, place.host, place.pid, place.device, name, address),
-        )
+        ranks.append(ImportedRank(rank, place.host, place.pid, place.device, name, address))
     return tuple(ranks)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from unisono.decompress import DecompressionError, compression_of, decompressed_blocks
 from unisono.errors import DataError
 from unisono.importers.openseq2seq.printed_config import PrintedTable
+from unisono.small_files import open_regular, reason
 
 LONGEST = 1 << 16  # bytes of a line that are read
 BROKEN_MARK = "…"
@@ -48,10 +49,10 @@ def log_lines(path: Path) -> Iterator[str]:
 
 def _opened(path: Path) -> io.BufferedReader:
     try:
-        return path.open("rb")
+        return open_regular(path)
     except OSError as error:
         raise DataError(
-            f"{path} cannot be read: {error.strerror}", where=str(path), fix="name a log"
+            f"{path} cannot be read: {reason(error)}", where=str(path), fix="name a log"
         ) from error
 
 
@@ -200,7 +201,6 @@ class LogReader:
         self._record: Record | None = None
 
     def read(self, lines: Iterable[str]) -> None:
-        """Read all lines."""
         for line in lines:
             self._take(line)
         self._end_run()

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from unisono.errors import DataError
 from unisono.importers.openseq2seq.printed_config import Parameters, Symbol, Unreadable, merged
+from unisono.small_files import TOML_BYTES, read_bytes, reason
 
-LARGEST_FILE = 1_000_000
 LARGEST_EXPONENT = 64
 LARGEST_NUMBER = 1e30
 MOST_ITEMS = 10_000
@@ -59,13 +59,12 @@ def _over(base: dict[str, object], more: object) -> dict[str, object]:
 
 def _parse(path: Path) -> ast.Module:
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise DataError(f"{path} is too large for settings", where=str(path))
+        text = read_bytes(path, TOML_BYTES).decode("utf-8")
         with warnings.catch_warnings():  # about code that is not ours
             warnings.simplefilter("ignore")
-            return ast.parse(path.read_text("utf-8"))
+            return ast.parse(text)
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}", where=str(path)) from error
+        raise DataError(f"{path} cannot be read: {reason(error)}", where=str(path)) from error
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DataError(
             f"{path} is not a file in Python 3: {error}",

@@ -23,13 +23,9 @@ def schedule_of(policy: str, settings: dict[str, object]) -> Schedule:
         and not isinstance(value, bool)
         and 0 <= value <= LARGEST_STEP
     }
-    made = {
-        "transformer_policy": _transformer,
-        "fixed_lr": _fixed,
-        "poly_decay": _line,
-    }.get(policy)
+    policies = {"transformer_policy": _transformer, "fixed_lr": _fixed, "poly_decay": _line}
     try:
-        return made(numbers) if made else NONE
+        return policies[policy](numbers) if policy in policies else NONE
     except KeyError:
         return NONE  # a number it needs is unreadable
 
@@ -65,15 +61,8 @@ def _line(numbers: dict[str, float]) -> Schedule:
         "total_steps": warmup + int(numbers["decay_steps"]),
         "floor": numbers.get("min_lr", 0.0),
     }
-    names = [
-        "learning_rate",
-        "power",
-        "begin_decay_at",
-        "warmup_steps",
-        "decay_steps",
-        "min_lr",
-    ]
-    return table, names, ""
+    names = "learning_rate power begin_decay_at warmup_steps decay_steps min_lr"
+    return table, names.split(), ""
 
 
 LARGEST_SETTING = 10**15
@@ -88,7 +77,7 @@ MODEL = (
     ("attention_dropout", ENCODER, "attention_dropout"),
     ("activation_dropout", ENCODER, "relu_dropout"),
 )
-BOTH_SIDES = {name: name for _, _, name in MODEL if name not in ("encoder_layers",)}
+BOTH_SIDES = [name for _, _, name in MODEL if name != "encoder_layers"]
 OTHERS = (
     ("train", "max_steps", "", "max_steps"),
     ("train", "max_epochs", "", "num_epochs"),
@@ -102,15 +91,10 @@ OTHERS = (
     ("decoding", "max_extra", DECODER, "extra_decode_length"),
 )
 OPTIMIZERS = {
-    "LazyAdamOptimizer": "adam",
-    "AdamOptimizer": "adam",
-    "Adam": "adam",
-    "AdamWOptimizer": "adamw",
-    "AdamW": "adamw",
-    "GradientDescentOptimizer": "sgd",
-    "SGD": "sgd",
-    "MomentumOptimizer": "sgd",
-    "Momentum": "sgd",
+    **dict.fromkeys(("LazyAdamOptimizer", "AdamOptimizer", "Adam"), "adam"),
+    **dict.fromkeys(("AdamWOptimizer", "AdamW"), "adamw"),
+    **dict.fromkeys(("GradientDescentOptimizer", "SGD"), "sgd"),
+    **dict.fromkeys(("MomentumOptimizer", "Momentum"), "sgd"),
 }
 OPTIMIZER_SETTINGS = {
     "adam": ("beta1", "beta2", "epsilon"),

@@ -7,12 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from unisono.errors import DataError
-from unisono.importers.imported_run import (
-    ImportedRun,
-    ImportedStep,
-    ImportedValidation,
-    UserFacts,
-)
+from unisono.importers.imported_run import ImportedRun, UserFacts, imported_step
 from unisono.importers.tensorboard.event_files import (
     TRAINERS,
     Damage,
@@ -20,19 +15,14 @@ from unisono.importers.tensorboard.event_files import (
     Tags,
     read_scalars,
 )
+from unisono.records.events import StepTaken, Validated
 from unisono.records.view import Imported
 
 PATTERN = "*tfevents*"
 MOST_FILES = 2_000
 PAUSE = 10  # times the median between two records: the run stood still
-RUN_PARTS = (
-    "train",
-    "train_inner",
-    "valid",
-    "valid1",
-    "valid2",
-    "test",
-)  # of one run of fairseq
+# Of one run of fairseq.
+RUN_PARTS = ("train", "train_inner", "valid", "valid1", "valid2", "test")
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,7 @@ def _found(directory: Path) -> FoundSeries:
     runs = _runs(by_place)
     kept = {place: found for place, s in runs.items() if (found := _known(s, damage))}
     if len(kept) > 1:
-        names = "\n         ".join(str(place) for place in sorted(kept)[:20])
+        names = "\n     ".join(str(place) for place in sorted(kept)[:20])
         raise DataError(
             f"{directory} holds {len(kept)} runs",
             where=str(directory),
@@ -149,7 +139,7 @@ def _known(series: dict[str, Series], damage: Damage) -> FoundSeries | None:
     return FoundSeries(tags, {tag: series[tag] for tag in tags.known & set(series)}, damage)
 
 
-def _steps(found: FoundSeries) -> tuple[ImportedStep, ...]:
+def _steps(found: FoundSeries) -> tuple[StepTaken, ...]:
     tags, losses = found.tags, found.of(found.tags.loss)
     rates, norms = found.by_step(tags.learning_rate), found.by_step(tags.gradient_norm)
     recorded, speeds = found.by_step(tags.seconds), found.by_step(tags.tokens_per_second)
@@ -160,9 +150,9 @@ def _steps(found: FoundSeries) -> tuple[ImportedStep, ...]:
         seconds = recorded.get(step, between[place] if not recorded else math.nan)
         tokens = speeds.get(step, math.nan) * seconds
         steps.append(
-            ImportedStep(
-                step=step,
-                time=losses.times[place],
+            imported_step(
+                step,
+                losses.times[place],
                 loss=losses.values[place] * tags.loss_unit,
                 seconds=seconds,
                 learning_rate=rates.get(step, math.nan),
@@ -194,17 +184,19 @@ def _whole(number: float) -> int:
     return round(number) if math.isfinite(number) and 0 < number < 2**53 else 0
 
 
-def _validations(found: FoundSeries) -> tuple[ImportedValidation, ...]:
+def _validations(found: FoundSeries) -> tuple[Validated, ...]:
     tags, losses = found.tags, found.of(found.tags.valid_loss)
     scores, seconds = found.by_step(tags.bleu), found.by_step(tags.valid_seconds)
     if _scale_is_unclear(scores):
         scores = {}
     return tuple(
-        ImportedValidation(
+        Validated(
             step=step,
             time=losses.times[place],
             loss=losses.values[place] * tags.loss_unit,
             bleu=scores.get(step, -1.0),
+            sentences=0,
+            target_tokens=0,
             seconds=seconds.get(step, math.nan),
         )
         for place, step in enumerate(losses.steps)

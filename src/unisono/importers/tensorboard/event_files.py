@@ -19,6 +19,8 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
 
+from unisono.small_files import open_regular
+
 LARGEST_RECORD = 1 << 16  # bytes of a record with scalars; larger ones hold graphs and pictures
 MOST_TRIES = 1_000_000
 HEADER, FOOTER = struct.Struct("<QI"), struct.Struct("<I")
@@ -55,7 +57,10 @@ def records_of(path: Path, damage: Damage) -> Iterator[bytes]:
     """Yield the data of the intact records of `path` that may hold scalars."""
     if not path.stat().st_size:
         return
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with (
+        open_regular(path) as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
         place: int | None = 0
         while place is not None and place < len(data):
             length = _length_at(data, place)
@@ -125,7 +130,6 @@ class Series:
             self.values = self.values[1::2]
 
     def at(self) -> dict[int, float]:
-        """Return the values by step."""
         return dict(zip(self.steps, self.values, strict=True))
 
 

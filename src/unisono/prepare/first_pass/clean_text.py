@@ -16,16 +16,8 @@ from numpy.typing import NDArray
 
 from unisono.corpus.manifest import HASH_TYPE, Dropped, Input
 from unisono.errors import DataError
+from unisono.prepare.first_pass import filters
 from unisono.prepare.first_pass.decode import decode_chunk
-from unisono.prepare.first_pass.filters import (
-    DUPLICATE,
-    EMPTY,
-    EXAMPLES,
-    Drops,
-    HeldOut,
-    PairFilter,
-    clipped,
-)
 from unisono.prepare.first_pass.read_files import Chunk, PairReader
 from unisono.prepare.job import PrepareJob, PrepareProgress, RawPair
 from unisono.process_pool import worker_pool
@@ -90,7 +82,7 @@ class HeldOutSet:
     record: Input
     original: list[tuple[str, str]]
     pairs: list[tuple[str, str]]
-    dropped: Drops = field(default_factory=Drops)
+    dropped: filters.Drops = field(default_factory=filters.Drops)
 
 
 def clean_training_text(
@@ -98,7 +90,7 @@ def clean_training_text(
     inputs: list[RawPair],
     held_out: list[HeldOutSet],
     directory: Path,
-    drops: Drops,
+    drops: filters.Drops,
     known: Sequence[Hashes] = (),
 ) -> Generator[PrepareProgress, None, list[CleanText]]:
     """Run the first pass over `inputs`, and leave the clean text in `directory`.
@@ -139,16 +131,15 @@ class ChunkCleaner:
 
     def __init__(self, job: PrepareJob, held_out: list[HeldOutSet], directory: Path) -> None:
         pairs = (pair for held in held_out for pair in held.pairs)
-        self._filter = PairFilter(job, HeldOut(pairs, job.tags))
+        self._filter = filters.PairFilter(job, filters.HeldOut(pairs, job.tags))
         self._normalise = job.normalise
         self._drop_invalid = job.settings.invalid == "drop"
         self._directory = directory
 
     def __call__(self, chunk: Chunk) -> CleanedChunk:
-        """Clean one chunk."""
         lines = decode_chunk(chunk, drop_invalid=self._drop_invalid)
         source, target = self._normalise(lines.source), self._normalise(lines.target)
-        reasons, drops = self._filter.reasons(source, target, lines.invalid), Drops()
+        reasons, drops = self._filter.reasons(source, target, lines.invalid), filters.Drops()
         for reason, *pair in compress(zip(reasons, source, target, strict=True), reasons):
             drops.add(reason, *pair)
         kept = [not reason for reason in reasons]
@@ -166,7 +157,9 @@ def _clean_text(raw: RawPair, record: Input, cleaned: list[CleanedChunk]) -> Cle
     return CleanText(raw, record, chunks, hashes, sum(c.kept_overlap for c in cleaned))
 
 
-def _drop_duplicates(texts: list[CleanText], known: Sequence[Hashes], drops: Drops) -> None:
+def _drop_duplicates(
+    texts: list[CleanText], known: Sequence[Hashes], drops: filters.Drops
+) -> None:
     """Keep only the first of equal pairs, and none whose hash is `known`."""
     hashes = [part for text in texts for part in text.hashes]
     first = first_occurrences(np.concatenate([*known, *hashes]))
@@ -179,11 +172,13 @@ def _drop_duplicates(texts: list[CleanText], known: Sequence[Hashes], drops: Dro
             place += len(keep)
             repeated = np.flatnonzero(~keep)
             count += len(repeated)
-            if len(repeated) and len(examples) < EXAMPLES:
+            if len(repeated) and len(examples) < filters.EXAMPLES:
                 source, target = chunk.read()
-                examples += [clipped(source[i], target[i]) for i in repeated[:EXAMPLES]]
+                examples += [
+                    filters.clipped(source[i], target[i]) for i in repeated[: filters.EXAMPLES]
+                ]
     if count:
-        drops.add_all({DUPLICATE: Dropped(count, examples[:EXAMPLES])})
+        drops.add_all({filters.DUPLICATE: Dropped(count, examples[: filters.EXAMPLES])})
 
 
 def first_occurrences(hashes: Hashes) -> NDArray[np.bool_]:
@@ -213,14 +208,14 @@ def read_held_out(job: PrepareJob) -> list[HeldOutSet]:
 
 
 def _read_held_out(raw: RawPair, normalise: Normalisation) -> HeldOutSet:
-    reader, drops = PairReader(raw), Drops()
+    reader, drops = PairReader(raw), filters.Drops()
     pairs, original = [], []
     for pair, written in _normalised(reader, normalise):
         if all(pair):
             pairs.append(pair)
             original.append(written)
         else:
-            drops.add(f"{EMPTY} in {raw.split}", *pair)
+            drops.add(f"{filters.EMPTY} in {raw.split}", *pair)
     if not pairs:
         raise DataError(
             f"every pair of the {raw.split} set has an empty side",

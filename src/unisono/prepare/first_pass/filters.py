@@ -113,7 +113,6 @@ class Drops:
         self._examples: dict[str, list[tuple[str, str]]] = {}
 
     def add(self, reason: str, source: str, target: str) -> None:
-        """Count one pair."""
         self._counts[reason] = self._counts.get(reason, 0) + 1
         examples = self._examples.setdefault(reason, [])
         if len(examples) < EXAMPLES:

@@ -64,9 +64,8 @@ _LANGUAGES = {
     "fi fil fo fr fur fy ga gd gl gn gsw gv ha haw hr hsb ht hu id ig ilo is it jv kl kw la lb "
     "lg li lij lmo ln lt ltg lv mg mi ms mt nap nb nds nl nn no nso ny oc om pap pl pms pt qu "
     "rm rn ro rw sc scn sco se sk sl sm sn so sq ss st su sv sw szl tet tk tl tn to tpi tr ts "
-    "tw ty uz vec vi vls vo wa war wo xh yo zu "
-    "ces cze dan deu dut eng est fin fra fre ger hrv hun isl ita lav lit nld nor pol por ron "
-    "slk slv spa sqi swe tur vie",
+    "tw ty uz vec vi vls vo wa war wo xh yo zu ces cze dan deu dut eng est fin fra fre ger hrv "
+    "hun isl ita lav lit nld nor pol por ron slk slv spa sqi swe tur vie",
     "Cyrl": "ab av ba be bg ce cv kbd kk kv ky mhr mk mn os ru sah tg tt tyv udm uk "
     "bel bul kaz mkd rus ukr",
     "Grek": "el ell gre grc",

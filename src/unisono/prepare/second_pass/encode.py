@@ -60,7 +60,6 @@ class LineEncoder:
         ]
 
     def ids(self, data: bytes) -> NDArray[Any]:
-        """Return ids from their bytes."""
         return np.frombuffer(data, self._type)
 
     def knows(self, character: str) -> bool:

@@ -9,13 +9,7 @@ from unisono.corpus.writer import BlockWriter, write_texts
 from unisono.prepare.first_pass.clean_text import CleanChunk, CleanText, Hashes, HeldOutSet
 from unisono.prepare.first_pass.filters import Drops
 from unisono.prepare.job import PrepareJob, PrepareProgress
-from unisono.prepare.second_pass.encode import (
-    FIRST_PAIRS,
-    ChunkEncoder,
-    EncodedPairs,
-    TokenizerFiles,
-    text_bytes,
-)
+from unisono.prepare.second_pass import encode
 from unisono.process_pool import worker_pool
 from unisono.text.normalise import encode_source
 from unisono.text.tokenizer import Tokenizers
@@ -39,19 +33,19 @@ class SplitWriter:
             block.append(
                 encode_source(self._tokenizers.source, source, held_out.raw.tag),
                 self._tokenizers.target.encode(target),
-                text_bytes=text_bytes(chain(source, target)),
+                text_bytes=encode.text_bytes(chain(source, target)),
             )
         split, read = held_out.raw.split, held_out.record.source.lines
         self.blocks[split] = [block.record(read_pairs=read, tag=held_out.raw.tag)]
         write_texts(self._directory, split, *map(list, zip(*held_out.original, strict=True)))
 
     def write_train(
-        self, texts: list[CleanText], job: PrepareJob, files: TokenizerFiles
+        self, texts: list[CleanText], job: PrepareJob, files: encode.TokenizerFiles
     ) -> Iterator[PrepareProgress]:
         """Encode the training text in parallel; write one block for each source."""
         total, done = sum(text.pairs for text in texts), 0
         blocks = self.blocks.setdefault("train", [])
-        with worker_pool(ChunkEncoder(job.settings, files), job.workers) as workers:
+        with worker_pool(encode.ChunkEncoder(job.settings, files), job.workers) as workers:
             for text in texts:
                 yield PrepareProgress("encoding", done, total)
                 with self._new_block(text.raw.block, hashed=True) as block:
@@ -71,13 +65,13 @@ class SplitWriter:
         yield PrepareProgress("encoding", total, total)
 
     def _append(
-        self, block: BlockWriter, pairs: EncodedPairs, chunk: CleanChunk, hashes: Hashes
+        self, block: BlockWriter, pairs: encode.EncodedPairs, chunk: CleanChunk, hashes: Hashes
     ) -> None:
         kept = hashes[chunk.keep][pairs.kept]
         block.append_packed(pairs.source, pairs.target, kept, text_bytes=pairs.text_bytes)
         chunk.path.unlink()  # to free disk space
         self._drops.add_all(pairs.dropped)
-        self.first_pairs = [*self.first_pairs, *pairs.first_pairs][:FIRST_PAIRS]
+        self.first_pairs = [*self.first_pairs, *pairs.first_pairs][: encode.FIRST_PAIRS]
         for side, characters in zip(self.unknown, pairs.unknown, strict=True):
             side.update(dict.fromkeys(characters))
 

@@ -15,11 +15,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from unisono import atomic
 from unisono.errors import DataError, RunError
+from unisono.small_files import PARSER_ERRORS, read_bytes, read_line, read_parsed, reason
 from unisono.train.progress import Progress
 from unisono.units import amount_of_bytes
 
@@ -63,7 +65,8 @@ def save(
     exchange: Mapping[str, Tensor] = EMPTY,
 ) -> CheckpointManifest:
     """Write and verify the checkpoint of this step; `exchange` is what the exchange keeps."""
-    directory.mkdir(parents=True, exist_ok=True)
+    # Not its parents: a run directory that was moved away must not come back half empty.
+    directory.mkdir(exist_ok=True)
     _check_space(directory, [*model.values(), *optimizer.values(), *exchange.values()])
     name, kind = name_of(progress.step), 2 if exchange else 1
     with atomic.new_directory(directory / name) as temporary:
@@ -93,8 +96,7 @@ def point(directory: Path, pointer: str, name: str) -> None:
 
 def pointed(directory: Path, pointer: str) -> str:
     """Return the name that `latest` or `best` holds, or "" if there is none."""
-    path = directory / pointer
-    return path.read_text("utf-8").strip() if path.is_file() else ""
+    return read_line(directory / pointer)
 
 
 def prune(directory: Path, keep: int, needed: Collection[str]) -> None:
@@ -117,9 +119,10 @@ def discard(directory: Path, newer_than: str = "") -> None:
 def verify(path: Path) -> CheckpointManifest:
     """Return the manifest of the checkpoint at `path` if every file is what it says."""
     try:
-        manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=CheckpointManifest)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"no readable manifest: {error}", where=str(path)) from error
+        data = read_bytes(path / MANIFEST)
+        manifest = msgspec.json.decode(data, type=CheckpointManifest)
+    except (OSError, *PARSER_ERRORS) as error:
+        raise DataError(f"no readable manifest: {reason(error)}", where=str(path)) from error
     if manifest.format not in CHECKPOINT_FILES:
         raise DataError(
             f"format {manifest.format} is not known to this version",
@@ -141,11 +144,19 @@ def load(path: Path) -> Checkpoint:
     manifest = verify(path)
     return Checkpoint(
         name=path.name,
-        progress=msgspec.json.decode((path / PROGRESS).read_bytes(), type=Progress),
-        model=load_file(path / MODEL),
-        optimizer=load_file(path / OPTIMIZER),
-        exchange=load_file(path / EXCHANGE) if EXCHANGE in manifest.files else {},
+        progress=read_parsed(path / PROGRESS, msgspec.json.Decoder(Progress).decode),
+        model=load_tensors(path / MODEL),
+        optimizer=load_tensors(path / OPTIMIZER),
+        exchange=load_tensors(path / EXCHANGE) if EXCHANGE in manifest.files else {},
     )
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a file of tensors; a damaged one is a `DataError`, whatever its hash says."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError, *PARSER_ERRORS) as error:
+        raise DataError(f"{path.name} is damaged: {reason(error)}", where=str(path)) from error
 
 
 def newest(directory: Path, up_to: int | None = None) -> tuple[str, list[str]]:

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from unisono.bundle.format import Description
@@ -17,6 +15,7 @@ from unisono.corpus.reader import Corpus, open_corpus
 from unisono.errors import ConfigError, DataError
 from unisono.models.transformer import load_model, weight_shapes
 from unisono.records.layout import RunDirectory
+from unisono.small_files import json_table, read_parsed
 from unisono.train.checkpoints import checkpoint
 
 
@@ -87,12 +86,7 @@ def _source(path: Path) -> MeanSource:
     step = checkpoint.verify(path).step
     run = RunDirectory(path.resolve().parents[1])
     settings = resolve(read_toml(run.config), where=str(run.config))
-    try:
-        table = msgspec.json.decode(run.corpus.read_bytes(), type=dict[str, object])
-    except (OSError, msgspec.DecodeError) as error:
-        raise DataError(
-            f"the corpus of the run is not known: {error}", where=str(run.corpus)
-        ) from error
+    table = read_parsed(run.corpus, json_table, fix="restore it: it says which corpus to use")
     return MeanSource(path, step, settings, str(table.get("fingerprint")))
 
 
@@ -123,7 +117,7 @@ def _mean(paths: Sequence[Path], shapes: dict[str, tuple[int, ...]]) -> dict[str
     # In double precision, so that the order of the checkpoints makes no difference.
     sums = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
     for path in paths:
-        weights = load_file(path / checkpoint.MODEL)
+        weights = checkpoint.load_tensors(path / checkpoint.MODEL)
         found = {name: tuple(weight.shape) for name, weight in weights.items()}
         if found != shapes:
             raise DataError("its weights are not those of the model", where=str(path))

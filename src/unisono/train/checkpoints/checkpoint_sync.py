@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from unisono.comm.collectives import all_or_none, tensors_from_leader
 from unisono.comm.protocol import Comm, StrategyState
 from unisono.comm.strategies.strategy_state import NoState, collect, deal
-from unisono.errors import RunError
+from unisono.errors import RunError, UnisonoError
 from unisono.records.events import AnyEvent, RolledBack, Saved, Warned
 from unisono.train.averages import Averages, averages_of, split, weights_of
 from unisono.train.checkpoints import checkpoint, state
@@ -64,7 +65,8 @@ class CheckpointSync:
             raise RunError(
                 f"{self._failures} saves in a row failed; the last one: {event.message}",
                 where=str(self._directory),
-                fix="free some disk space and start the same command again",
+                fix="look for a full disk, a quota, a limit (`ulimit -f`), a moved directory; "
+                "then start the same command again",
             )
         return event
 
@@ -112,14 +114,15 @@ class CheckpointSync:
                 self._other_tensors(),
                 exchange,
             )
+            path = self._directory / checkpoint.name_of(progress.step) / checkpoint.MANIFEST
+            manifest_bytes = path.stat().st_size
             self._tidy(progress)
-        except (OSError, RunError) as error:
+        except (OSError, UnisonoError, SafetensorError) as error:
             message = f"the checkpoint of step {progress.step} was not saved: {error}"
             return Warned(time=time.time(), step=progress.step, message=message)
         files = {name: entry.bytes for name, entry in manifest.files.items()}
         name = checkpoint.name_of(progress.step)
-        manifest_path = self._directory / name / checkpoint.MANIFEST
-        files[checkpoint.MANIFEST] = manifest_path.stat().st_size
+        files[checkpoint.MANIFEST] = manifest_bytes
         return Saved(
             time=time.time(),
             step=progress.step,
@@ -225,9 +228,9 @@ class CheckpointSync:
 
 
 def save(
-    checkpoint_sync: CheckpointSync, progress: Progress, *, due: bool
+    checkpoint_sync: CheckpointSync, progress: Progress, *, due: bool, last: bool = False
 ) -> Generator[AnyEvent, None, Progress]:
-    """Save the run; return the progress that knows of the save.
+    """Save the run; return the progress that knows of the save. The `last` one must succeed.
 
     A run can roll back only to saves that were `due`. Rolling back to one that somebody asked
     for, or at which the run was stopped, would make it differ from an undisturbed run.
@@ -236,6 +239,12 @@ def save(
     after = replace(progress, guard=guard) if due else progress
     event = checkpoint_sync.save(after)
     yield event
+    if last and isinstance(event, Warned):
+        raise RunError(
+            f"the run ends without its last save: {event.message}",
+            fix="remove the cause; the same command continues from the last checkpoint, if "
+            "there is one",
+        )
     return after if isinstance(event, Saved) else progress
 
 

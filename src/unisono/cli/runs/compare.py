@@ -28,6 +28,8 @@ def compare(
 ) -> None:
     """Compare the runs in the directories RUNS: their settings and their results."""
     views = [read_run(run) for run in runs]
+    for sentence in (sentence for view in views for sentence in view.damaged):
+        print(f"note: {sentence}", file=sys.stderr)
     pairs = [(view, diagnose(view, time.time())) for view in views]
     if html:
         write_comparison(pairs, html)

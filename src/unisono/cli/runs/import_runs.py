@@ -67,7 +67,10 @@ def import_runs() -> None:
 )
 @_with_facts
 def openseq2seq(log: Path, to: Path, number: int, **facts: Any) -> None:
-    """Import a run from LOG, the output of OpenSeq2Seq, such as nohup.out or nohup.out.gz."""
+    """Import a run from a log of OpenSeq2Seq.
+
+    LOG is the file that its output went to, such as nohup.out or nohup.out.gz.
+    """
     from unisono.importers.imported_run import check_free, write_run
     from unisono.importers.openseq2seq.build import read_openseq2seq
 

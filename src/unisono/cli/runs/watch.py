@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from unisono.cli.options import PathType
+from unisono.cli.pages.console import PrintableConsole
 from unisono.errors import DataError
 from unisono.live.page import page
 from unisono.live.window import now_of
@@ -37,7 +38,7 @@ def watch(run: Path, every: float, once: bool) -> None:
             fix=f"read its report: unisono report {run}",
         )
     follower = Follower(run)
-    console = Console(highlight=False)
+    console = PrintableConsole(sys.stdout, highlight=False)
     if once or not console.is_terminal:
         console.print(_look(run, follower, console)[0])
         return

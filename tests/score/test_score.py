@@ -65,8 +65,8 @@ def test_the_signature_says_how_it_was_computed():
 def test_the_interval_and_signature_are_those_of_sacrebleus_own_bootstrap(
     pairs, at_once, monkeypatch
 ):
-    # By its name as an attribute of `unisono`, one finds the function of the API.
-    monkeypatch.setattr(sys.modules["unisono.score"], "DRAWN_AT_ONCE", at_once)
+    # As an attribute of `unisono`, `score` is the function of the API.
+    monkeypatch.setattr(sys.modules["unisono.score.resample"], "DRAWN_AT_ONCE", at_once)
     translations, references = map(list, zip(*pairs, strict=True))
     metric = BLEU(force=True)
     theirs = metric.corpus_score(translations, [references], n_bootstrap=1000)

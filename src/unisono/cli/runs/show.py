@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import msgspec
 
 from unisono.bundle.format import DESCRIPTION, Description, read_json, verify_bundle
 from unisono.cli.options import PathType
@@ -17,9 +16,11 @@ from unisono.datasets.corpus_directory import LOCK, read_lock
 from unisono.diagnose.diagnosis import diagnose
 from unisono.errors import DataError
 from unisono.models.settings import parameter_count
+from unisono.printable import printable, printable_json
 from unisono.records.layout import RunDirectory
 from unisono.records.status import read_status
 from unisono.records.view import read_run
+from unisono.small_files import json_table, read_line, read_parsed
 from unisono.units import amount_of_bytes
 
 
@@ -31,12 +32,13 @@ def show(path: Path, as_json: bool) -> None:
     if _is_corpus(path):
         corpus = open_corpus(path, verify=True)
         lines = corpus_page(corpus)
-        print(manifest_bytes(corpus.manifest).decode() if as_json else "\n".join(lines))
+        manifest = printable_json(manifest_bytes(corpus.manifest).decode())
+        print(manifest if as_json else "\n".join(lines))
     elif as_json:
-        print(json.dumps(dict(_facts(path)), indent=2, ensure_ascii=False))
+        print(printable_json(json.dumps(dict(_facts(path)), indent=2, ensure_ascii=False)))
     else:
         for name, value in _facts(path):
-            print(f"{name:25}{value}")
+            print(printable(f"{name:25}{value}"))
 
 
 def _is_corpus(path: Path) -> bool:
@@ -71,6 +73,8 @@ def _text_facts(path: Path) -> Iterator[tuple[str, str]]:
 
 def _run_facts(path: Path) -> Iterator[tuple[str, str]]:
     view = read_run(path)
+    for sentence in view.damaged:
+        yield "damaged", sentence
     report = diagnose(view, time.time())
     yield "run", report.headline
     status = read_status(RunDirectory(path))
@@ -81,7 +85,7 @@ def _run_facts(path: Path) -> Iterator[tuple[str, str]]:
         yield answer.id, f"[{answer.verdict}] {answer.summary}"
     best = RunDirectory(path).checkpoints / "best"
     if best.is_file():
-        yield "best checkpoint", best.read_text("utf-8").strip()
+        yield "best checkpoint", read_line(best) or "unknown: the file cannot be read"
 
 
 def _checkpoint_facts(path: Path) -> Iterator[tuple[str, str]]:
@@ -92,7 +96,7 @@ def _checkpoint_facts(path: Path) -> Iterator[tuple[str, str]]:
     yield "checkpoint", f"step {manifest.step:,}, verified"
     for name, entry in manifest.files.items():
         yield name, f"{amount_of_bytes(entry.bytes)}  sha256 {entry.sha256}"
-    progress = msgspec.json.decode((path / PROGRESS).read_bytes(), type=dict[str, object])
+    progress = read_parsed(path / PROGRESS, json_table)
     for name, value in progress.items():
         yield name.replace("_", " "), _plain(value)
 

@@ -1,0 +1,1 @@
+"""Commands that read runs, checkpoints and bundles: none of them trains."""

@@ -1,0 +1,1 @@
+"""Exports: a bundle for other engines, with a proof that it translates as before."""

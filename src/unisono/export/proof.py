@@ -1,0 +1,80 @@
+"""Prove an export: translate a set with both engines, and say how far they are apart."""
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from unisono.score.metrics import METRICS
+from unisono.score.paired import Comparison, compare
+from unisono.translate.translator import Translator
+
+LOWEST_DIFFERENCE = -0.5  # BLEU that an export may lose before it is refused
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """How much the export gains over the bundle by one metric, with its 95 % interval."""
+
+    before: float
+    after: float
+    difference: float
+    low: float
+    high: float
+
+
+class ExportProof(msgspec.Struct, frozen=True):
+    """What both engines did with the same lines; the differences need a reference."""
+
+    sentences: int
+    identical: float
+    sentences_per_second: float
+    sentences_per_second_before: float
+    megabytes: float
+    megabytes_before: float
+    bleu: Difference | None = None
+    chrf: Difference | None = None
+
+    @property
+    def is_too_bad(self) -> bool:
+        """Say whether the export loses more BLEU than may go unnoticed."""
+        return self.bleu is not None and self.bleu.difference < LOWEST_DIFFERENCE
+
+
+def prove(
+    before: Translator,
+    after: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    megabytes: tuple[float, float],
+    workers: int,
+) -> ExportProof:
+    """Translate `sources` by both; `references` may be empty, `megabytes` are old and new."""
+    # Ours first: its workers are forked, and nothing may have computed before.
+    ours, seconds_before = _timed(before, sources, workers)
+    theirs, seconds = _timed(after, sources, 1)
+    same = sum(one == other for one, other in zip(ours, theirs, strict=True))
+    found = [
+        _difference(compare(METRICS[name], ours, theirs, references)) if references else None
+        for name in ("BLEU", "chrF")
+    ]
+    return ExportProof(
+        len(sources),
+        same / len(sources),
+        len(sources) / seconds,
+        len(sources) / seconds_before,
+        megabytes[1],
+        megabytes[0],
+        *found,
+    )
+
+
+def _timed(
+    translator: Translator, lines: Sequence[str], workers: int
+) -> tuple[list[str], float]:
+    began = time.perf_counter()
+    stream = translator.translate_stream(lines, max(1000, 250 * workers), workers)
+    return [line.text for line in stream], time.perf_counter() - began
+
+
+def _difference(found: Comparison) -> Difference:
+    return Difference(found.first, found.second, found.difference, found.low, found.high)

@@ -1,0 +1,100 @@
+"""Muon: matrices move by their momentum made orthogonal; everything else moves as with Adam.
+
+An orthogonal matrix has only singular values of 1, so an update turns all directions of a
+matrix by the same amount, however unevenly the gradient is spread over them (Jordan et al.,
+2024). The Newton–Schulz iteration finds it with products alone. Steps are scaled so that the
+mean square of an update is that of Adam's: one schedule suits both (Liu et al., 2025).
+
+Matrices of one shape go through the iteration together. Several linear layers in one matrix
+(query, key and value) are taken apart first, since each is a map of its own.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# The polynomial a x + b x^3 + c x^5 lifts small singular values fast; after five rounds all lie
+# between about 0.7 and 1.2, which is close enough.
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+ROUNDS = 5
+LEAST_NORM = 1e-7
+RMS_OF_ADAM = 0.2  # of an update of Adam, in units of the rate
+LARGEST_BATCH = 2**23  # numbers that go through the iteration at once
+PARTS = "parts"  # key of a group of matrices: how many layers each of them holds
+
+
+class MuonWithAdam(torch.optim.Optimizer):
+    """Muon for the groups `matrices`, which have the key `parts`; fused Adam for `others`."""
+
+    def __init__(
+        self,
+        matrices: Sequence[dict[str, Any]],
+        others: Sequence[dict[str, Any]],
+        *,
+        momentum: float,
+        **adam: Any,
+    ) -> None:
+        self._adam = torch.optim.Adam(list(others), fused=True, **adam)
+        super().__init__(list(matrices), {"lr": adam["lr"], "momentum": momentum})
+        self._matrices = list(self.param_groups)
+        # One list of groups and one state: whoever sets rates or saves state sees both.
+        self.param_groups.extend(self._adam.param_groups)
+        self._adam.state = self.state
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Move all weights that have a gradient."""
+        del closure
+        for group in self._matrices:
+            self._move(group)
+        self._adam.step()
+
+    def _move(self, group: dict[str, Any]) -> None:
+        weights = [weight for weight in group["params"] if weight.grad is not None]
+        pieces: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        for weight in weights:
+            direction = self._direction(weight, group["momentum"])
+            weight.mul_(1.0 - group["lr"] * group["weight_decay"])
+            chunks = zip(weight.chunk(group[PARTS]), direction.chunk(group[PARTS]), strict=True)
+            for part, towards in chunks:
+                pieces[part.shape].append((part, towards))
+        for shape, alike in pieces.items():
+            rate = group["lr"] * RMS_OF_ADAM * math.sqrt(max(shape))
+            for batch in _batches(alike, shape.numel()):
+                turned = orthogonal(torch.stack([towards for _, towards in batch]))
+                for (part, _), update in zip(batch, turned, strict=True):
+                    part.sub_(update, alpha=rate)
+
+    def _direction(self, weight: Tensor, decay: float) -> Tensor:
+        """Take the gradient into the momentum, and return where Nesterov's rule points."""
+        gradient, state = weight.grad, self.state[weight]
+        assert gradient is not None
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(weight)
+        momentum: Tensor = state["momentum"]
+        momentum.lerp_(gradient, 1.0 - decay)
+        return gradient.lerp(momentum, decay)
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """Return the orthogonal matrix nearest to each of `matrices` (N, R, C), about."""
+    a, b, c = COEFFICIENTS
+    tall = matrices.size(1) > matrices.size(2)
+    x = matrices.mT if tall else matrices
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=LEAST_NORM)
+    for _ in range(ROUNDS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+def _batches(
+    pieces: Sequence[tuple[Tensor, Tensor]], numbers: int
+) -> Iterator[Sequence[tuple[Tensor, Tensor]]]:
+    most = max(1, LARGEST_BATCH // numbers)
+    for first in range(0, len(pieces), most):
+        yield pieces[first : first + most]

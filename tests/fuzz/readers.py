@@ -1,0 +1,161 @@
+"""What reads files that may be damaged, as a user would have it read: by the command line."""
+
+import io
+import json
+import random
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.mutations import mutate_file
+from unisono import atomic, cli
+from unisono.printable import LAYOUT, guard_output, printable
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT / "golden"
+HANG_SECONDS = 60.0
+Arguments = Callable[[Path], Sequence[str]]
+
+
+class HangError(BaseException):
+    """A command took longer than any damaged file of this size explains."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A sample of files, the commands that read them, and which files carry checksums.
+
+    Where the checksums are made to match (`rehash`), damage reaches what is behind them; where
+    they are not, damage to files other than the manifest must be refused.
+    """
+
+    sample: Path
+    commands: tuple[Arguments, ...]
+    given: str = ""
+    rehash: str = ""
+    checked: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did with a damaged file."""
+
+    seed: int
+    file: str
+    command: str
+    crashed: str = ""
+    accepted: bool = False
+    obeyed: bool = False
+
+    @property
+    def is_bad(self) -> bool:
+        return bool(self.crashed) or self.accepted or self.obeyed
+
+
+def command(*words: str) -> Arguments:
+    """Return a command line; `@` stands for the damaged copy."""
+    return lambda path: [word.replace("@", str(path)) for word in words]
+
+
+REPORT = command("report", "@")
+SHOW = command("show", "@")
+SHOW_CHECKPOINT = command("show", "@/step-0000002")
+SHOW_JSON = command("show", "@", "--json")
+WATCH = command("watch", "@", "--once")
+COMPARE = command("compare", "@", "@")
+TRANSLATE = command("translate", "--model", "@", "--beam", "1", "--workers", "1")
+SCORE = command("score", "@/output.de", "@/test.de")
+LIST_ENTRY = command("corpora", "list", "@/entry.toml")
+IMPORT_LOG = command("import", "openseq2seq", "@/log.txt", "--to", "@/run")
+IMPORT_CONFIG = command("import", "config", "@/config.py", "--to", "@/new.toml")
+TRAIN = command("train", "@/config.toml", "--set", "corpus.directory=@/none")
+PREPARE = command("prepare", "@/config.toml", "--set", "corpus.directory=@/none")
+
+
+def damaged_copy(reader: Reader, target: Path, draw: random.Random) -> tuple[str, bool]:
+    """Copy the sample to `target` and damage a file of it; return which, and if it changed."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(reader.sample, target)
+    files = sorted(path for path in target.rglob("*") if path.is_file())
+    path = draw.choice(files)
+    before = path.read_bytes()
+    mutate_file(path, draw)
+    changed = not path.is_file() or path.read_bytes() != before
+    if reader.rehash and path.is_file() and path.stat().st_size < 1 << 24:
+        _make_hashes_match(path.with_name(reader.rehash), path)
+    return str(path.relative_to(target)), changed
+
+
+def _make_hashes_match(manifest: Path, path: Path) -> None:
+    if path == manifest or not manifest.is_file():
+        return
+    content = json.loads(manifest.read_text())
+    entry = content.get("files", {}).get(path.name)
+    if isinstance(entry, dict):
+        made = atomic.written(path)
+        entry["bytes"], entry["sha256"] = made.bytes, made.sha256
+        manifest.write_text(json.dumps(content))
+
+
+def read_damaged(reader: Reader, target: Path, seed: int) -> list[Outcome]:
+    """Damage a copy of the sample as `seed` says, and have it read by every command."""
+    file, changed = damaged_copy(reader, target, random.Random(seed))
+    hashed = reader.checked and changed and not file.endswith("manifest.json")
+    outcomes = []
+    for words in (list(make(target)) for make in reader.commands):
+        code, shown, crashed = run(words, reader.given.encode())
+        obeyed = printable(shown, LAYOUT) != shown
+        outcomes.append(Outcome(seed, file, words[0], crashed, hashed and code == 0, obeyed))
+    return outcomes
+
+
+def run(words: Sequence[str], given: bytes = b"") -> tuple[int, str, str]:
+    """Run a command line in this process; return its code, all it printed, and its traceback.
+
+    The entry is that of the program: its filter of the output, its handling of errors.
+    """
+    output = _Kept()
+    with _streams(words, given, output):
+        try:
+            code, crashed = cli._run(), ""
+            sys.stdout.flush(), sys.stderr.flush()
+        except (Exception, HangError) as error:  # noqa: BLE001
+            code, crashed = -1, _where(error)
+    return code, output.getvalue().decode("utf-8", "replace"), crashed
+
+
+class _Kept(io.BytesIO):
+    def close(self) -> None:
+        """Stay readable when the stream above is gone."""
+
+
+@contextmanager
+def _streams(words: Sequence[str], given: bytes, output: _Kept) -> Iterator[None]:
+    kept = sys.argv, sys.stdin, sys.stdout, sys.stderr
+    sys.argv = ["unisono", *words]
+    sys.stdin = io.TextIOWrapper(io.BytesIO(given))
+    sys.stdout = sys.stderr = io.TextIOWrapper(output, "utf-8", write_through=True)
+    guard_output()
+    before = signal.signal(signal.SIGALRM, _hangs)
+    signal.setitimer(signal.ITIMER_REAL, HANG_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        sys.argv, sys.stdin, sys.stdout, sys.stderr = kept
+
+
+def _hangs(*_: object) -> None:
+    raise HangError(f"not done after {HANG_SECONDS:g} s")
+
+
+def _where(error: BaseException) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/unisono/" in f.filename]
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}: {str(error)[:100]}{place}"

@@ -1,0 +1,90 @@
+"""A server with strangers at its port: they are refused, counted and told of once."""
+
+import socket
+import threading
+from contextlib import ExitStack
+
+import pytest
+
+from unisono.secure.channel import StrangerError, dial
+from unisono.secure.secret import new_secret
+from unisono.secure.server import FURTHER, MOST_ADDRESSES, SecureServer, Strangers
+
+KEY = bytes.fromhex(new_secret())
+
+
+class Echo:
+    """A server that returns what it is sent, and what it has told."""
+
+    def __init__(self):
+        self.told, self.said = [], threading.Event()
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.address = listening.getsockname()
+        self.server = SecureServer(listening, KEY, self._serve, self._tell)
+
+    def _serve(self, channel):
+        channel.send(channel.receive(10), 10)
+
+    def _tell(self, text):
+        self.told.append(text)
+        self.said.set()
+
+
+@pytest.fixture
+def echo():
+    echo = Echo()
+    yield echo
+    echo.server.close()
+
+
+def works(echo):
+    channel = dial(echo.address, KEY, 10)
+    channel.send(b"hello", 10)
+    answer = channel.receive(10)
+    channel.close()
+    return answer == b"hello"
+
+
+@pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.9"])
+def test_hundreds_of_idle_strangers_keep_nobody_out(echo, source):
+    with ExitStack() as idle:
+        for _ in range(300):
+            stranger = socket.create_connection(echo.address, source_address=(source, 0))
+            idle.enter_context(stranger)
+        assert all(works(echo) for _ in range(5))
+        assert echo.said.wait(30)
+    assert echo.told[0].endswith(f"connections from {source} did not know the run's secret")
+    assert len(echo.told) == 1
+
+
+def test_a_wrong_secret_is_counted_and_a_look_at_the_port_is_not(echo):
+    socket.create_connection(echo.address).close()
+    for _ in range(3):
+        with pytest.raises(StrangerError):
+            dial(echo.address, bytes(32), 10)
+    assert echo.said.wait(30)
+    assert echo.told == ["3 connections from 127.0.0.1 did not know the run's secret"]
+    assert works(echo)
+
+
+def test_what_is_told_has_a_bound():
+    told, said = [], threading.Event()
+
+    def tell(text):
+        told.append(text)
+        if len(told) == MOST_ADDRESSES + 1:
+            said.set()
+
+    strangers = Strangers(tell, seconds=0.2)
+    for number in range(1000):
+        strangers.refused(f"10.0.{number // 250}.{number % 250}")
+    assert said.wait(30)
+    rest = 1000 - MOST_ADDRESSES
+    assert f"{rest} connections from {FURTHER} did not know the run's secret" in told
+    assert len(told) == MOST_ADDRESSES + 1
+
+
+def test_a_closed_server_listens_no_more(echo):
+    echo.server.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(echo.address, timeout=10)

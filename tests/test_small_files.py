@@ -1,0 +1,63 @@
+"""Files that are not what they seem are refused at once, with their name."""
+
+import os
+
+import pytest
+
+from unisono.errors import ConfigError, DataError
+from unisono.printable import INSTEAD, printable, printable_json, refuse_control
+from unisono.small_files import json_table, read_line, read_parsed, toml_table
+
+HOSTILE = "\x1b[2J\x1b]0;t\x07\x9b31m\u202e\r\n"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "directory", "dangling", "loop"])
+def test_what_is_no_regular_file_is_refused_and_does_not_hang(kind, tmp_path):
+    path = tmp_path / "environment.json"
+    made = {
+        "fifo": lambda: os.mkfifo(path),
+        "device": lambda: path.symlink_to("/dev/zero"),
+        "directory": path.mkdir,
+        "dangling": lambda: path.symlink_to("nowhere"),
+        "loop": lambda: path.symlink_to(path.name),
+    }
+    made[kind]()
+    with pytest.raises(DataError, match=r"environment\.json cannot be read"):
+        read_parsed(path, json_table)
+    assert read_line(path) == ""
+
+
+@pytest.mark.parametrize(
+    ("parse", "data"),
+    [
+        (json_table, b"[" * 100_000),
+        (json_table, b'{"a": ' + b"9" * 5_000 + b"}"),
+        (json_table, b'{"a": "\xff"}'),
+        (json_table, b"[]"),
+        (json_table, b""),
+        (toml_table, b"a = " + b"[" * 100_000),
+        (toml_table, b"a = " + b"9" * 5_000),
+        (toml_table, b"a." * 200_000 + b"a = 1"),
+        (toml_table, b'"a".' * 100_000 + b"a = 1"),
+        (toml_table, b"a = 1\n" * 200_000),
+        (toml_table, b"\xff"),
+    ],
+)
+def test_absurd_content_is_refused(parse, data, tmp_path):
+    (tmp_path / "file").write_bytes(data)
+    with pytest.raises(DataError, match="file cannot be read"):
+        read_parsed(tmp_path / "file", parse)
+
+
+def test_a_terminal_shows_control_characters_and_obeys_none():
+    shown = printable(HOSTILE)
+    assert shown.isprintable() and INSTEAD in shown
+    assert printable("Größe ‘x’ 日本\u200d\u00a0%") == "Größe ‘x’ 日本\u200d\u00a0%"
+    assert printable_json('"\x9b\u202e\U000e0001"') == r'"\u009b\u202e\udb40\udc01"'
+
+
+@pytest.mark.parametrize("value", ["a\nb", ["a", "b\r"], {"k": {"\x1b": 1}}, ("a\u2028",)])
+def test_values_with_control_characters_are_refused(value):
+    with pytest.raises(ConfigError, match="control characters"):
+        refuse_control(value, where="--partition")
+    refuse_control(["über", 3, None, {"a": "b c"}], where="--set")

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Create or update the environment VENV with the pinned packages: `make setup` calls it.
+#
+# Every file is checked against the hashes of the lock files. Only torch may come from elsewhere:
+#   TORCH_INDEX=URL  take the pinned version from this index (a GPU build, say), and what it needs
+#                    besides the lock files, whose hashes do not cover it
+#   TORCH=skip       use the torch that the system's Python has (a vendor's container)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=${VENV:-.venv} python=${PYTHON:-python3}
+
+pip() { "$venv/bin/python" -m pip --disable-pip-version-check --quiet "$@"; }
+# pip's reports say which files were taken, with their hashes: tools/sbom.py reads them.
+report() { mktemp "$venv/reports/XXXXXX.json"; }
+locked() { pip install --no-deps --require-hashes --report "$(report)" --requirement "$1"; }
+pin() { sed -n 's/^\(torch==[^ ]*\).*/\1/p' "$1"; }
+
+if [ "${TORCH:-}" = skip ]; then
+    "$python" -m venv --system-site-packages "$venv"
+else
+    "$python" -m venv "$venv"
+fi
+mkdir -p "$venv/reports"
+locked requirements-build.lock
+locked requirements.lock
+if [ "${TORCH:-}" = skip ]; then
+    echo "setup: torch is the system's"
+elif [ -n "${TORCH_INDEX:-}" ]; then
+    echo "setup: torch is from $TORCH_INDEX; our hashes do not cover it"
+    pip install --report "$(report)" --index-url "$TORCH_INDEX" "$(pin requirements-cuda.lock)"
+elif pip download --no-deps --dest "$venv/found" "$(pin requirements-cpu.lock)" >/dev/null 2>&1; then
+    locked requirements-cpu.lock
+else
+    echo "setup: no $(pin requirements-cpu.lock) in pip's index; taking PyPI's build for CUDA"
+    locked requirements-cuda.lock
+fi
+rm -rf "$venv/found"
+pip install --no-build-isolation --no-deps --editable .
+[ "${TORCH:-}" = skip ] || pip check
+"$venv/bin/python" -c 'import torch; print("setup: torch", torch.__version__)'
