@@ -1,7 +1,9 @@
 """The manifest for Kubeflow Trainer: as it was read and found good, and as the API wants it."""
 
 import json
+import os
 import re
+import stat
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from support.tiny import tiny_settings
 from unisono.cli import unisono
 from unisono.config.load import to_toml
 from unisono.launch.batch_systems import job_name
+from unisono.secure.secret import SECRET, secret_of
 
 HERE = Path(__file__).parent
 SCHEMA = json.loads((HERE / "trainjob_schema.json").read_text())
@@ -75,9 +78,37 @@ def test_the_manifest_is_the_one_that_was_read_and_found_good(config):
     assert done.exit_code == 0, done.output
     written = Path("en-de.trainjob.json").read_text()
     assert written == (HERE / "golden" / "trainjob.json").read_text()
-    assert "kubectl apply -f en-de.trainjob.json" in done.output
+    assert "kubectl apply -f en-de.secret.json -f en-de.trainjob.json" in done.output
     shown = launch(config, *FULL, "--dry-run")
     assert shown.stdout == written
+
+
+def test_the_pods_take_a_new_secret_from_a_file_that_nobody_else_reads(config):
+    """Nor is it in the manifest, in what is printed, or in the old file of another mode."""
+    found, old = [], os.umask(0)
+    try:
+        Path("en-de.secret.json").touch(0o666)
+        for _ in range(2):
+            done = launch(config, *FULL)
+            file = Path("en-de.secret.json")
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+            made, job = json.loads(file.read_text()), Path("en-de.trainjob.json").read_text()
+            wanted = json.loads(job)["spec"]["trainer"]["env"][0]["valueFrom"]["secretKeyRef"]
+            assert (made["kind"], made["metadata"]["name"]) == ("Secret", wanted["name"])
+            text = made["stringData"][wanted["key"]]
+            assert len(secret_of({SECRET: text})) == 32
+            assert text not in done.output + job
+            found.append(text)
+    finally:
+        os.umask(old)
+    assert len(set(found)) == 2
+
+
+def test_a_secret_among_the_arguments_is_refused(config):
+    done = launch(config, *FULL, "--env", f"{SECRET}={'ab' * 32}")
+    assert "does not go through arguments" in str(done.exception)
+    assert "abab" not in str(done.exception)
+    assert not Path("en-de.trainjob.json").exists()
 
 
 @pytest.mark.parametrize("words", [FULL, ("--image", "x")])
@@ -103,7 +134,7 @@ def test_the_schema_notices_what_the_api_would_refuse(config):
 def test_paths_that_mean_another_place_in_the_container_are_noted(config):
     bare = launch(config, "--image", "x", "--dry-run")
     assert "note: en-de.toml" in bare.stderr
-    assert "kubectl apply -f en-de.trainjob.json" in bare.stderr
+    assert "kubectl apply -f en-de.secret.json -f en-de.trainjob.json" in bare.stderr
     there = launch(config, "--image", "x", "--directory", "/data", "--dry-run")
     assert "note:" not in there.stderr
 

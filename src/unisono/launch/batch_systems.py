@@ -15,7 +15,7 @@ from typing import Any
 from unisono.errors import ConfigError, RunError
 from unisono.exit_codes import PREEMPTED
 from unisono.printable import refuse_control
-from unisono.secure.secret import SECRET
+from unisono.secure.secret import SECRET, new_secret
 
 # Before the time limit: enough to finish a step and to save.
 SLURM_SIGNAL = "TERM@60"
@@ -148,6 +148,7 @@ KUBEFLOW_RUNTIME = "torch-distributed"
 # The runtime `torch-distributed` gives these names to its job and to the container in it.
 _JOB = _CONTAINER = "node"
 _MANAGER = "unisono.launch"
+_SECRET_KEY = "secret"
 LONGEST_NAME = 63
 # Kubeflow sets these itself from nodes and workers, and rejects a job that sets them.
 KUBEFLOW_VARIABLES = {
@@ -195,18 +196,35 @@ class TrainJob:
         refuse_control(manifest, where="the TrainJob")
         return json.dumps(manifest, indent=2) + "\n"
 
+    @property
+    def secret_name(self) -> str:
+        """Return the name of the Secret from which the pods take the secret of the run."""
+        return f"{self.name}-secret"
+
+    def new_secret_text(self) -> str:
+        """Return the manifest of that Secret, with a new secret."""
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": self.secret_name},
+            "stringData": {_SECRET_KEY: new_secret()},
+        }
+        return json.dumps(manifest, indent=2) + "\n"
+
     def _trainer(self) -> dict[str, Any]:
         # torchrun reads the number of nodes and the rendezvous from PET_… variables.
         agent = (self.python, "-m", "unisono.cli.agent", "-m", "unisono", *self.arguments)
         change = ["sh", "-c", 'cd "$0" && exec "$@"', self.directory] if self.directory else []
         variables = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", **self.variables}
+        secret = {"secretKeyRef": {"name": self.secret_name, "key": _SECRET_KEY}}
         trainer: dict[str, Any] = {
             "image": self.image,
             "command": [_literal(word) for word in (*change, *agent)],
             "numNodes": self.nodes,
             "numProcPerNode": self.workers,
             "env": [
-                {"name": name, "value": _literal(value)} for name, value in variables.items()
+                {"name": SECRET, "valueFrom": secret},
+                *({"name": name, "value": _literal(v)} for name, v in variables.items()),
             ],
         }
         if self.resources:

@@ -11,6 +11,7 @@ from unisono.cli.options import PathType, fewest_option, restarts_option
 from unisono.errors import ConfigError
 from unisono.launch.plan import RENDEZVOUS_PORT
 from unisono.printable import refuse_control
+from unisono.secure.secret import SECRET
 
 F = TypeVar("F", bound=Callable[..., Any])
 MODES = ("hosts", "slurm", "kubernetes")
@@ -140,6 +141,12 @@ def parse_variables(texts: Sequence[str], *, where: str) -> dict[str, str]:
         if not equals or _VARIABLE.fullmatch(name) is None:
             raise ConfigError(
                 f'"{text}" does not set a variable', where=where, fix="write NAME=VALUE"
+            )
+        if name == SECRET:
+            raise ConfigError(
+                f"{SECRET} does not go through arguments, which every user can read",
+                where=where,
+                fix="leave it out; launch makes a secret for each run and hands it over",
             )
         pairs[name] = value
     return pairs

@@ -280,17 +280,20 @@ def launch_on_kubernetes(
             f"{', '.join(relative)} will be looked up in the image's working directory; choose "
             "another with --directory, such as the path of a --volume"
         )
+    secret = path.with_name(f"{job.name}.secret.json")
+    files = f"-f {secret} -f {path}"
     if dry_run:
-        _talk(f"would write {path}, for `kubectl apply -f {path}`:")
+        _talk(f"would write {secret} (a new secret) and {path}, for `kubectl apply {files}`:")
         print(job.text(), end="")
         return 0
     _write(path, job.text())
+    _write(secret, job.new_secret_text(), mode=0o600)
     _talk(
-        f"wrote {path}\n"
-        f"  start:  kubectl apply -f {path}\n"
+        f"wrote {path}, and the secret of the run in {secret}: keep that one to yourself\n"
+        f"  start:  kubectl apply {files}\n"
         f"  see:    kubectl get trainjob {job.name}\n"
         f"  follow: kubectl logs -f -l jobset.sigs.k8s.io/jobset-name={job.name} --prefix\n"
-        f"  stop:   kubectl delete trainjob {job.name} (saves)"
+        f"  stop:   kubectl delete {files} (saves)"
     )
     return 0
 
@@ -302,10 +305,10 @@ def relative_paths(training: LaunchedTraining) -> list[str]:
     return [str(path) for path in paths if not Path(path).is_absolute()]
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(path, text)
+        atomic.write_bytes(path, text.encode(), mode)
     except OSError as error:
         raise ConfigError(
             f"cannot write {path}: {error.strerror}",
