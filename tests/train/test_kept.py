@@ -18,8 +18,7 @@ def trained(home, best, keep):
     torch.set_num_threads(1)
     settings = tiny_settings(
         home,
-        optimizer={"name": "sgd"},
-        schedule={"name": "inverse_sqrt", "peak": 7.0, "warmup_steps": 48},
+        schedule={"name": "inverse_sqrt", "peak": 2.0, "warmup_steps": 48},
         train={"max_steps": 32, "guard": False},
         validation={"every_steps": 4, "best": best, "samples": 0},
         checkpoint={"every_steps": 3, "keep": keep},
