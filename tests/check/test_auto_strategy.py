@@ -79,13 +79,13 @@ def test_what_an_older_version_chose_is_read():
 
 def test_what_was_chosen_is_said_in_a_sentence():
     said = chosen(Choice("diloco", 4, "why", every=7, bucket_mb=4.0), step=0).message
-    assert said == "weights are agreed on by diloco in 4 bits, once in 7 updates: why"
+    assert said == "diloco synchronises weights in 4 bits, once in 7 updates: why"
     said = chosen(Choice("diloco", 4, "why"), step=0).message
-    assert said == "weights are agreed on by diloco in 4 bits, after every update: why"
+    assert said == "diloco synchronises weights in 4 bits, after every update: why"
     said = chosen(Choice("compressed", 8, "why", bucket_mb=4.0), step=0).message
-    assert said == "gradients are exchanged by compressed in 8 bits, 4 MB at a time: why"
+    assert said == "compressed exchanges gradients in 8 bits, 4 MB at a time: why"
     assert chosen(Choice("ddp", 32, "why", bucket_mb=2.0), step=0).message == (
-        "gradients are exchanged by ddp, 2 MB at a time: why"
+        "ddp exchanges gradients, 2 MB at a time: why"
     )
 
 

@@ -231,7 +231,7 @@ def test_the_pages_of_an_imported_run_claim_nothing_that_was_not_recorded(tmp_pa
     assert "<script>alert" not in html + markdown
     for page in (html, markdown, render_text(report)):
         assert "epoch 0" not in page
-        assert "in one go" not in page
+        assert "in one session" not in page
         assert "nan" not in page.replace("finance", "")
         assert "% of the time was arithmetic" not in page
     assert "Not measured" in html

@@ -1,4 +1,4 @@
-"""`unisono completion`: what makes a shell complete our commands and options."""
+"""`unisono completion`: the script that lets a shell complete our commands and options."""
 
 import click
 from click.shell_completion import get_completion_class

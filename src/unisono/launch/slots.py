@@ -17,7 +17,7 @@ KUBERNETES_GPUS = "nvidia.com/gpu"
 class MachineGpus(msgspec.Struct, frozen=True):
     """The GPUs of a machine that a run may use: name, number of processes, driver.
 
-    Where the settings say `device = "cpu"`, or there is no GPU, there are none.
+    None where the settings say `device = "cpu"` or the machine has no GPU.
     """
 
     name: str = ""

@@ -1,6 +1,6 @@
-"""What a machine does while it trains: a small process of its own beside the workers.
+"""The sampler of a machine: a small process beside the workers. No torch here.
 
-It looks once a second at the network, the cores, the memory, the disks and the GPUs, and
-writes down what it sees. It is a process and not a thread of a worker: a thread would take
-Python's lock from the training, and could not look while the worker is held up. No torch here.
+Once a second it samples the network, the cores, the memory, the disks and the GPUs, and
+records what it reads. It is a process of its own because a thread in a worker would compete
+with the training for Python's lock, and could not sample while the worker is blocked.
 """

@@ -1,4 +1,4 @@
-"""`python -m unisono.monitor`: samples its machine until the worker that started it is gone."""
+"""`python -m unisono.monitor`: sample this machine until the worker that started it ends."""
 
 import os
 import select
@@ -22,9 +22,9 @@ NICENESS = 5  # training comes first
 
 
 def main() -> None:
-    """Sample as the worker says on standard input, until that ends."""
+    """Read the worker's settings from standard input; sample until that input ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends with its worker, not before
+        signal.signal(number, signal.SIG_IGN)  # the sampler ends with its worker, not before
     os.nice(NICENESS)
     try:
         orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=SamplerConfig)
@@ -48,7 +48,7 @@ class SampleLog:
         self._said: set[str] = set()
 
     def keep(self) -> None:
-        """Look until the worker is gone, and once more then."""
+        """Take samples until the worker ends, and a last one after that."""
         orders, began = self._orders, time.monotonic()
         sampler = Sampler(orders.rank, orders.pids, orders.every, orders.gpus)
         self._try(sampler.introduce)
@@ -62,7 +62,7 @@ class SampleLog:
         self._warn(f"the file of samples has {MOST_SAMPLE_BYTES >> 20} MiB: sampling ends")
 
     def _try(self, look: Callable[[], SamplerEvent]) -> None:
-        # Whatever is odd about this machine, the training goes on, and so do we.
+        # Whatever fails here, training goes on, and so does sampling.
         try:
             self._write(look())
         except Exception as error:  # noqa: BLE001
@@ -84,7 +84,7 @@ class SampleLog:
 
 
 def _worker_is_there(until: float) -> bool:
-    """Wait until then; return whether the worker still holds our standard input open."""
+    """Wait; return whether the worker still holds our standard input open."""
     ready, _, _ = select.select([STANDARD_INPUT], [], [], max(0.0, until - time.monotonic()))
     return not ready or bool(os.read(STANDARD_INPUT, 1))
 

@@ -1,7 +1,7 @@
 """What the run's own TCP connections have carried, as the kernel counts it. Linux only.
 
-The counters of an interface do not say whose bytes they are. Those of a connection do, and they
-say for how long it had something to send: bytes over that time is the rate of the way.
+The counters of an interface mix the bytes of all programs. Those of a connection do not, and
+they say how long it had data to send: its bytes over that time are the rate of the path.
 """
 
 import os
@@ -28,10 +28,10 @@ ANSWER_BYTES, ANSWER_SECONDS = 1 << 16, 1.0
 
 @dataclass(frozen=True)
 class Connection:
-    """One connection: bytes, and the seconds for which there was something to send.
+    """One connection: bytes, and the seconds for which there was data to send.
 
-    Time in which the other side took nothing in is not among them. `rate` is what the kernel
-    thinks the way can carry, in bytes a second, from when its last packets arrived.
+    They leave out the time in which the receiver accepted nothing. `rate` is the kernel's
+    estimate of what the path can carry, in bytes a second, from the last acknowledgements.
     """
 
     inode: int
@@ -46,7 +46,7 @@ class Connection:
 
 @dataclass(frozen=True)
 class Busiest:
-    """What the busiest connection to an address did, look by look."""
+    """What the busiest connection to an address did, summed over the samples."""
 
     sent: int = 0
     busy: float = 0.0
@@ -55,7 +55,7 @@ class Busiest:
 
 @dataclass
 class Connections:
-    """The connections of some processes to each other address."""
+    """The TCP connections of some processes, summed by remote address."""
 
     pids: Sequence[int]
     _ours: set[int] = field(default_factory=set)
@@ -64,7 +64,7 @@ class Connections:
     _busiest: dict[str, Busiest] = field(default_factory=dict)
 
     def look(self) -> dict[str, Peer]:
-        """Return what went to and came from each address; closed connections still count."""
+        """Return bytes to and from each address, those of closed connections included."""
         try:
             found = list(established())
         except OSError:  # another system, or not allowed
@@ -79,7 +79,7 @@ class Connections:
         return {address: self._peer(address) for address in sorted(addresses)}
 
     def _tell_apart(self, inodes: set[int]) -> None:
-        # Whose a connection is costs more to find out than what it carried: only once.
+        # Finding the owner of a connection costs more than reading its counters: only once.
         self._others &= inodes
         if inodes - self._ours - self._others:
             self._ours = {inode for pid in self.pids for inode in sockets_of(pid)}
@@ -88,9 +88,9 @@ class Connections:
     def _add_busiest(
         self, address: str, here: Sequence[Connection], before: dict[int, Connection]
     ) -> None:
-        """Add what the connection did that has sent most since the last look.
+        """Add what the connection that sent most since the last sample has done.
 
-        That may be another one every time, and the sum never falls.
+        It may be another one each time; the sum never falls.
         """
         news = [(one, before.get(one.inode, Connection(one.inode, address))) for one in here]
         if not news:
@@ -149,7 +149,7 @@ def _answers(asked: socket.socket) -> Iterator[Connection]:
             if kind == DONE:
                 return
             if kind == FAILURE:
-                raise OSError("the kernel does not tell about connections")
+                raise OSError("the kernel does not report connections")
             yield connection_of(body)
 
 
@@ -163,7 +163,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def connection_of(body: bytes) -> Connection:
-    """Return what one message of the kernel says."""
+    """Return the connection that one message of the kernel describes."""
     family, _, remote, inode = ENTRY.unpack_from(body)
     size = 4 if family == socket.AF_INET else 16
     address = socket.inet_ntop(family, remote[:size])

@@ -18,7 +18,7 @@ MICROSECONDS = 1e-6
 
 @dataclass(frozen=True)
 class CgroupLimits:
-    """What a control group allows and has taken; 0 is no limit, or not known."""
+    """What a control group allows and has used; 0 means no limit, or unknown."""
 
     memory: int = 0
     memory_used: int = 0
@@ -26,7 +26,7 @@ class CgroupLimits:
 
 
 class ControlGroup:
-    """The control group of this process, and those above it as far as they are to be seen."""
+    """The control group of this process, and its parents as far as they are visible."""
 
     def __init__(self, root: Path = ROOT, membership: Path = Path("/proc/self/cgroup")) -> None:
         own = root / _own_path(membership).lstrip("/")
@@ -34,7 +34,7 @@ class ControlGroup:
         self._places = [p for p in places if p == root or root in p.parents]
 
     def look(self) -> CgroupLimits:
-        """Return the tightest limit on memory, what is used of it, and waits for a quota."""
+        """Return the tightest memory limit, the memory in use, and time lost to a CPU quota."""
         held_back = max((_held_back(place) for place in self._places), default=0.0)
         memory = [(limit, place) for place in self._places if (limit := _memory_limit(place))]
         if not memory:
@@ -54,7 +54,7 @@ def _memory_limit(place: Path) -> int:
 
 
 def _memory_used(place: Path) -> int:
-    """Return what the group holds, without files that could be forgotten at once."""
+    """Return the memory of the group, without cached files that the kernel can drop at once."""
     text = _read(place / "memory.current").strip()
     cached = _table(place / "memory.stat").get("inactive_file", 0)
     return max(0, int(text) - cached) if text.isdecimal() else 0
@@ -92,7 +92,7 @@ class CoreTimes:
 
 
 def traffic() -> dict[str, Traffic]:
-    """Return what every interface has carried that has carried anything."""
+    """Return the traffic of every interface that has carried any."""
     found = {
         name: Traffic(
             received=io.bytes_recv,
@@ -108,7 +108,7 @@ def traffic() -> dict[str, Traffic]:
 
 
 def links() -> dict[str, NetworkInterface]:
-    """Return how every interface is set up that has an address or is up."""
+    """Return the configuration of every interface that is up or has an address."""
     addresses = psutil.net_if_addrs()
     return {
         name: NetworkInterface(
@@ -145,22 +145,22 @@ def _core(times: object) -> CoreTimes:
 
 
 def memory() -> tuple[int, int]:
-    """Return the bytes of memory that are used and that there are."""
+    """Return the bytes of memory in use and in total."""
     found = psutil.virtual_memory()
     return found.total - found.available, found.total
 
 
 def disk() -> tuple[int, int]:
-    """Return the bytes that were read from and written to the disks; 0 if there are none."""
+    """Return the bytes read from and written to all disks; 0 if there are none."""
     found = psutil.disk_io_counters()
     return (found.read_bytes, found.write_bytes) if found is not None else (0, 0)
 
 
 @dataclass(frozen=True)
 class Own:
-    """What the processes of the run have used: CPU seconds, bytes from and to disks so far.
+    """What the processes of the run have used so far: CPU seconds, bytes from and to disks.
 
-    `resident` is what they have in memory now. Bytes are None where the system does not say.
+    `resident` is the memory they hold now. Bytes are None where the system does not say.
     """
 
     seconds: float = 0.0
@@ -183,7 +183,7 @@ class Processes:
     def look(self) -> Own:
         """Return what they have used so far.
 
-        One that has ended keeps its counters; `psutil` never mistakes a later one for it.
+        A process that ended keeps its counters; `psutil` never takes a later one for it.
         """
         resident = 0
         for process in self._processes:
@@ -191,7 +191,7 @@ class Processes:
                 times = process.cpu_times()
                 self._seconds[process.pid] = times.user + times.system
                 resident += process.memory_info().rss
-            # Apart: who may not know of the disks may still know of the rest.
+            # Apart: without permission for the disk counters, the rest can still be read.
             with suppress(psutil.Error, AttributeError, OSError):
                 io = process.io_counters()
                 self._disk[process.pid] = io.read_bytes, io.write_bytes

@@ -1,6 +1,6 @@
-"""InfiniBand and RoCE ports, whose traffic the interfaces of the kernel do not show.
+"""InfiniBand and RoCE ports, whose traffic the counters of interfaces leave out.
 
-A port is named like `mlx5_0:1`, and looks like an interface to everybody who reads samples.
+In samples, a port is an interface with a name such as `mlx5_0:1`.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ DROP_COUNTERS = ("port_xmit_discards",)
 
 
 def fabric_traffic(root: Path = FABRIC_PORTS) -> dict[str, Traffic]:
-    """Return what every port has carried that has carried anything."""
+    """Return the traffic of every port that has carried any."""
     found = {}
     for name, port in _ports(root).items():
         sent, received = (

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs through NVML. Without the library or a device there is nothing to tell."""
+"""NVIDIA GPUs through NVML; none without the library or a device."""
 
 import os
 from collections.abc import Callable, Collection
@@ -31,14 +31,14 @@ THROTTLE_REASONS = {
 class Gpus:
     """The GPUs of the run, or else those that this process may use; none without NVML.
 
-    NVML knows all of the machine. `visible` names ours, as `CUDA_VISIBLE_DEVICES` does, which
-    counts where nothing was said; their places in it are their numbers.
+    NVML lists every GPU of the machine. `visible` names ours in the form of
+    `CUDA_VISIBLE_DEVICES`, its default; the position in this list is the index in CUDA.
     """
 
     def __init__(
         self, nvml: ModuleType | Any | None = pynvml, visible: str | None = None
     ) -> None:
-        """Open NVML; `nvml` is anything that speaks like it."""
+        """Open NVML; `nvml` is the module, or an object with its functions."""
         self._nvml, self._handles = nvml, dict[int, Any]()
         if nvml is None:
             return
@@ -52,9 +52,9 @@ class Gpus:
             self._handles = {n: handle for n, handle in found.items() if handle is not None}
 
     def _handle(self, name: str) -> Any:
-        """Return the device of a number, or of a name such as GPU-8932f937 or MIG-…, or None.
+        """Return the device of an index, or of a name such as GPU-8932f937 or MIG-…, or None.
 
-        CUDA knows a device by the beginning of its name, too.
+        As in CUDA, the beginning of a name is enough.
         """
         if name.isdecimal():
             return self._ask("nvmlDeviceGetHandleByIndex", int(name))
@@ -67,19 +67,19 @@ class Gpus:
 
     @property
     def numbers(self) -> list[int]:
-        """Return the numbers of those that are there."""
+        """Return the indices of the GPUs that exist."""
         return list(self._handles)
 
     def names(self) -> list[str]:
-        """Return what the devices are called."""
+        """Return the names of the devices."""
         return [
             str(self._ask("nvmlDeviceGetName", one) or "") for one in self._handles.values()
         ]
 
     def look(self, pids: Collection[int] = ()) -> list[Gpu]:
-        """Return how each of them is doing; what a device does not tell is left out.
+        """Return a sample of each device, without the values that its driver does not give.
 
-        `pids` are the processes of the run: what they have of it is told apart.
+        `pids` are the processes of the run, whose memory is counted on its own.
         """
         return [self._one(number, one, pids) for number, one in self._handles.items()]
 
@@ -121,10 +121,10 @@ class Gpus:
         return sum(int(one.value.ullVal) for one in found) * 1024  # in KiB
 
     def _shares(self, handle: Any, pids: Collection[int]) -> tuple[int | None, int | None]:
-        """Return the memory that `pids` have, and how many others compute on the device.
+        """Return the memory of `pids`, and how many other processes compute on the device.
 
-        The driver counts processes as the host does, a container in its own way: where none of
-        ours is named, nobody is known to be another.
+        The driver knows the pids of the host, which differ from those of a container: if it
+        names none of ours, we cannot tell whose the others are.
         """
         there = self._ask("nvmlDeviceGetComputeRunningProcesses", handle) or []
         ours = [process for process in there if process.pid in pids]
@@ -141,7 +141,7 @@ class Gpus:
         return [name for bit, name in THROTTLE_REASONS.items() if (bits or 0) & bit]
 
     def _ask(self, function: str, *arguments: Any) -> Any:
-        """Return the answer to a question that this device, or this library, may not know."""
+        """Return the result of a query, or None if device or library do not support it."""
         question: Callable[..., Any] | None = getattr(self._nvml, function, None)
         if question is None or self._nvml is None:
             return None

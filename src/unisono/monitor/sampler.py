@@ -13,21 +13,21 @@ from unisono.monitor.gpus import Gpus
 from unisono.records.monitor_events import Machine, Sampled
 
 HOUR, DAY = 3600.0, 86400.0
-# After an hour the course of a run is known, and after a day even more so.
+# A long run needs fewer samples: its pattern is known after an hour.
 SELDOM, RARELY = 5.0, 30.0
 # A file that is as large as this is full: about three months of a machine with 64 cores.
 MOST_SAMPLE_BYTES = 256 * 2**20
 
 
 def pause(every: float, elapsed: float) -> float:
-    """Return the seconds between looks, `elapsed` seconds after the first."""
+    """Return the seconds between samples, `elapsed` seconds after the first."""
     if elapsed < HOUR:
         return every
     return every * (SELDOM if elapsed < DAY else RARELY)
 
 
 def next_look(last: float, every: float, began: float, now: float) -> float:
-    """Return when to look again after a look at `last`; one that is late is not made up for."""
+    """Return the time of the next sample after one at `last`; skip those that were missed."""
     step = pause(every, last - began)
     return max(last + step, now)
 
@@ -36,7 +36,7 @@ DIGITS = 3
 
 
 class Sampler:
-    """The looks of one process at its machine."""
+    """The sampler's readings of its machine, and what it keeps between them."""
 
     def __init__(
         self, rank: int, pids: Sequence[int], every: float, gpus: Sequence[str] = ()
@@ -64,7 +64,7 @@ class Sampler:
         )
 
     def look(self) -> Sampled:
-        """Return how the machine is doing now."""
+        """Return a sample of the machine."""
         now, cores = time.monotonic(), counters.core_times()
         seconds = now - self._last if self._last else 0.0
         before, self._cores, self._last = self._cores, cores, now

@@ -18,8 +18,8 @@ from unisono.small_files import LineWriter
 class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Sample for the run in directory `run`, whose processes here are `pids`.
 
-    `rank` is that of the worker that started the sampler, `every` the seconds between looks.
-    `gpus` are those of all these processes, as `CUDA_VISIBLE_DEVICES` names them.
+    `rank` is that of the worker that starts the sampler, `every` the seconds between samples.
+    `gpus` are those of all these processes, in the form of `CUDA_VISIBLE_DEVICES`.
     """
 
     run: str
@@ -30,7 +30,7 @@ class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Monitor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Look at the machines `every` so often; a fifth as often after an hour."""
+    """Sample each machine `every` so often; a fifth as often after an hour."""
 
     on: bool = True
     every: str = "1 s"
@@ -41,9 +41,9 @@ LAST_LOOK_SECONDS = 3.0
 
 
 class Sampling:
-    """A sampler that is there from entering to leaving the `with` block.
+    """The sampler's process: it runs from entering to leaving the `with` block.
 
-    Without orders there is none. One that cannot be started is not missed by the training.
+    Without settings there is none. Training goes on if it cannot be started.
     """
 
     def __init__(self, orders: SamplerConfig | None) -> None:
@@ -79,7 +79,7 @@ class Sampling:
             COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            # What kills the worker's group, or is typed at its terminal, is not for it.
+            # Signals to the worker's group, such as Ctrl-C, do not reach it.
             start_new_session=True,
             bufsize=0,
         )

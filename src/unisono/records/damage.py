@@ -1,4 +1,4 @@
-"""What is damaged among the files of a run, and what becomes of it: readers go on without."""
+"""Damaged files of a run: readers go on without them and say which they are."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class DamageLog:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Return which files are damaged, how, and what is done without them."""
+        """Return which files are damaged, how, and what readers do about it."""
         return tuple(self.found.values())
 
     def parsed(self, path: Path, parse: Callable[[bytes], T]) -> T | None:

@@ -15,7 +15,7 @@ import msgspec
 from unisono.cost_model.strategies import is_local
 from unisono.small_files import PARSER_ERRORS, reason
 
-# What no run can reach is damage: such an event is passed over as a whole.
+# A value that no run can reach is damage: readers skip the whole event.
 Whole = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
 # A loss may be as large as a float32.
 Number = Annotated[float, msgspec.Meta(ge=-1e40, le=1e40)]
@@ -195,9 +195,9 @@ class Chose(Event, frozen=True, kw_only=True, tag="chose"):
     def message(self) -> str:
         bits = f" in {self.bits} bits" if self.bits < 32 else ""
         buckets = f", {self.bucket_mb:g} MB at a time" if self.bucket_mb else ""
-        what = f"gradients are exchanged by {self.strategy}{bits}{buckets}"
+        what = f"{self.strategy} exchanges gradients{bits}{buckets}"
         if is_local(self.strategy):
-            what = f"weights are agreed on by {self.strategy}{bits}, {how_often(self.every)}"
+            what = f"{self.strategy} synchronises weights{bits}, {how_often(self.every)}"
         return f"{what}: {self.reason}"
 
 
@@ -342,7 +342,7 @@ def from_lines(lines: Iterable[bytes], damaged: list[str] | None = None) -> Iter
 
 def note_damage(error: Exception, damaged: list[str] | None) -> None:
     """Add what is wrong with a line to `damaged`, unless it is torn or of a newer version."""
-    words = reason(error)  # every kill tears a line; a new kind of event is no damage
+    words = reason(error)  # a kill leaves half a line; an unknown kind is no damage
     if damaged is not None and not re.search("truncated|Invalid value", words):
         damaged.append(words)
 

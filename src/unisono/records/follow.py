@@ -1,4 +1,4 @@
-"""Follow a run while it is being written: each look reads only what is new.
+"""Follow a run while it is being written: each call reads only what is new.
 
 The follower keeps the latest updates and samples, and an outline of the loss curve, so that a
 run of weeks on many machines takes no more memory than one of minutes.
@@ -34,7 +34,7 @@ from unisono.small_files import LONGEST_EVENT, open_regular
 
 KEPT_STEPS = 300
 KEPT_SAMPLES = 300
-OUTLINE = 400  # points of the loss curve: at least as many, at most twice
+OUTLINE = 400  # points of the loss curve: at least this many, at most twice
 CHUNK_BYTES = 2**20
 RECENT_BYTES = 2**18  # of a file, at least: a start and what came shortly before
 
@@ -124,7 +124,7 @@ class _Sampler:
 
 
 class Follower:
-    """Looks at a run repeatedly; if `recent`, it skips the history of all ranks but rank 0.
+    """Reads a run repeatedly; if `recent`, it skips the history of all ranks but rank 0.
 
     Rank 0 records the history of the run, so its file is always read from the beginning.
     """

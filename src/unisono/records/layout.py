@@ -15,7 +15,7 @@ class RunDirectory:
         self.corpus = path / "corpus.json"  # the manifest of the corpus
         self.status = path / "status.json"  # the state of the run
         self.exchange = path / "exchange.json"  # which strategy `auto` chose, and why
-        self.lock = path / "lock"  # which the process that writes here holds locked
+        self.lock = path / "lock"  # locked by the process that writes here
         self.checkpoints = path / "checkpoints"
         self.tensorboard = path / "tensorboard"
         self.samples = path / "samples"  # translations at each validation, of older versions

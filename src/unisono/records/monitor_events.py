@@ -18,7 +18,7 @@ from unisono.small_files import PARSER_ERRORS
 
 
 class NetworkInterface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An interface as it is set up: 0 Mbit/s where the kernel does not know its rate."""
+    """The configuration of an interface: 0 Mbit/s where the kernel does not know its rate."""
 
     up: bool = True
     mbit_per_s: Whole = 0
@@ -94,7 +94,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Sampled(Event, frozen=True, kw_only=True, tag="sampled", omit_defaults=True):
-    """One look at a machine.
+    """One sample of a machine.
 
     `seconds` have passed since the previous sample; 0 means the first. `cores` are the shares
     of time for which each core was busy, `steal` the share of all cores' time that other guests

@@ -71,8 +71,8 @@ SAME_PROCESS_SECONDS = 60.0  # clocks may be adjusted; no pid is reused so soon
 def leader_lives(directory: RunDirectory, starts: Sequence[Started]) -> bool | None:
     """Return whether the leading process of the last start runs; None if that is unknown.
 
-    On another machine it is, unless the run recorded that it failed. `starts` must hold the
-    machines' own names.
+    On another machine it is unknown, unless the run recorded that it failed. `starts` must
+    hold the machines' own names.
     """
     leading = [start for start in starts if start.rank == 0]
     if not leading:
@@ -83,7 +83,7 @@ def leader_lives(directory: RunDirectory, starts: Sequence[Started]) -> bool | N
         return False
     if not _is_here(start, starts):
         return None
-    # From inside a container, a pid outside of it says nothing. The lock does.
+    # Inside a container, a pid of the host says nothing. The lock does.
     held, there = is_locked(directory.lock), _has_its_number(start)
     if held is None:
         return True if there else None

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from unisono.diagnose.evidence.ledger import Ledger
 from unisono.diagnose.report import Report
-from unisono.diagnose.wording import count
 from unisono.records.view import RunView
 from unisono.report.drawing import Drawing, draw
 from unisono.report.machine_curves import sampled_machines
@@ -20,7 +19,7 @@ from unisono.report.timeline import Happening, TimelineLane, lanes_of, lines_of
 class Charts:
     """Bars of an update on each machine, and three stacks of panels over the steps.
 
-    `how` says what a point stands for. What has no data is left out.
+    `how` says what a point stands for. Panels without data are left out.
     """
 
     span: Span
@@ -54,7 +53,7 @@ def charts_of(report: Report, run: RunView, ledger: Ledger) -> Charts:
 
 
 def _time(run: RunView, ledger: Ledger) -> tuple[list[Bar], list[Panel]]:
-    """Return where the time of an update went, which an imported run does not tell."""
+    """Return where the time of an update went; an imported run does not record it."""
     if run.imported is not None:
         return [], []
     return node_bars(run, ledger), [parts_panel(ledger)]
@@ -69,6 +68,6 @@ def _how(updates: int) -> str:
     if width == 1:
         return ""
     return (
-        f"Of {count(updates, 'update')}, {width:,} in a row make a point: their mean; the "
+        f"Each point is the mean of {width:,} consecutive updates out of {updates:,}; the "
         "shade around it reaches from the lowest to the highest of them."
     )

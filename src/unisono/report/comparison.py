@@ -44,7 +44,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """The runs by name, the settings in which they differ, and what came of them."""
+    """The runs by name, the settings in which they differ, and their results."""
 
     names: tuple[str, ...]
     settings: tuple[ComparisonRow, ...]
@@ -71,7 +71,7 @@ def compare_runs(runs: Sequence[tuple[RunView, Report]]) -> RunComparison:
 
 
 def _results(view: RunView, report: Report) -> list[tuple[str, str]]:
-    """Return what came of a run, always the same facts in the same order."""
+    """Return the results of a run, always the same facts in the same order."""
     took, step = report.answer("duration"), report.answer("step_time").values
     learnt = report.answer("overfitting").values
     best = best_scored(view)
@@ -174,7 +174,7 @@ def over_time(runs: Sequence[RunView], names: Sequence[str]) -> Stack:
     span = Span(0.0, max(1.0, longest / size), unit)
 
     def at_times(read: Read) -> Read:
-        """Return what reads the same with times in place of steps."""
+        """Return the same panel with times in place of steps."""
 
         def reading(run: RunView) -> list[Point]:
             clock = clocks[next(n for n, one in enumerate(runs) if one is run)]

@@ -16,14 +16,14 @@ TICKS = {"tall": 5, "middle": 4, "low": 3}
 
 @dataclass(frozen=True)
 class Frame:
-    """From values to places: percent from the top."""
+    """Maps values to heights: percent from the top."""
 
     span: Span
     low: float
     high: float
 
     def top(self, value: float) -> float:
-        """Return the place of a value from the top in percent, cut at the edges."""
+        """Return the height of a value in percent from the top, cut at the edges."""
         share = (value - self.low) / (self.high - self.low)
         return 100 * (1 - min(1.0, max(0.0, share)))
 
@@ -46,7 +46,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Label:
-    """The words of a mark, where they stand in percent, and on which side of the point."""
+    """The text of a mark, its position in percent, and its side of the point."""
 
     words: str
     left: float
@@ -142,7 +142,7 @@ def path(points: Sequence[Point]) -> str:
 
 
 def _dot(point: Point) -> str:
-    # A line of no length with round ends is round however the field is stretched.
+    # A line of length 0 with round caps stays round however the field is stretched.
     return f"M{_place(point)}h0"
 
 

@@ -35,7 +35,7 @@ _TONES = {
 
 
 def tone(answer: Answer) -> str:
-    """Return good, bad, care, plain or unknown: how a verdict is shown."""
+    """Return how to show a verdict: good, bad, care, plain or unknown."""
     if answer.verdict == "unknown":
         return "unknown"
     return _TONES.get(answer.id, {}).get(answer.verdict, "plain")
@@ -62,7 +62,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class TimeSlice:
-    """A part of the bar of time."""
+    """A part of the time bar."""
 
     cause: str
     name: str
@@ -112,7 +112,7 @@ class CorpusTables:
 
 
 def about(run: RunView) -> list[str]:
-    """Return what was trained, on what and when, in a few words each."""
+    """Return what was trained, on which machines and when, in a few words each."""
     words = []
     facts = corpus_facts(run.corpus)
     if facts:
@@ -180,7 +180,7 @@ def tiles(report: Report, run: RunView) -> list[Tile]:
 
 
 def slices(report: Report) -> list[TimeSlice]:
-    """Return the bar of time, in a fixed order; nothing if it was not measured."""
+    """Return the time bar, in a fixed order; nothing if the time was not measured."""
     if report.bottleneck.measured is False:
         return []
     shares = {cause: getattr(report.bottleneck.shares, cause) for cause in CAUSES}
@@ -188,7 +188,7 @@ def slices(report: Report) -> list[TimeSlice]:
 
 
 def bottleneck_words(report: Report) -> str:
-    """Say what an update would take without what costs most; "" where it is arithmetic."""
+    """Say how long an update would take without its largest cost; "" if that is arithmetic."""
     found = report.bottleneck
     if found.measured is False:
         why = "Not measured: the records of this imported run do not say where the time went."
@@ -298,10 +298,10 @@ def _starts(took: dict[str, Any]) -> str:
         return ""
     left = took.get("seconds_left")
     if took.get("starts") is None:
-        return "on record"
+        return "recorded"
     if left is not None:
         return f"{duration(left)} to go"
-    return "in one go" if not took["restarts"] else f"over {took['starts']} starts"
+    return "in one session" if not took["restarts"] else f"over {took['starts']} starts"
 
 
 def _bleu(step: int | None, run: RunView) -> str:

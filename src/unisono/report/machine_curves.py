@@ -25,7 +25,7 @@ SAMPLES_PER_BIN = 2  # at least, on average
 
 @dataclass(frozen=True)
 class TimedBin:
-    """Some updates in a row: the step in their midst, when they were made, what was sampled."""
+    """Consecutive updates: their middle step, when they were made, and their samples."""
 
     step: float
     stretches: tuple[Stretch, ...]
@@ -47,7 +47,7 @@ class SampledMachine:
     bins: tuple[TimedBin, ...]
 
     def level(self, read: Read) -> list[Point]:
-        """Return the mean of what `read` finds in the samples of each bin that has some."""
+        """Return the mean of what `read` finds in the samples of each bin, where it has any."""
         points = []
         for one in self.bins:
             found = [
@@ -62,7 +62,7 @@ class SampledMachine:
         return points
 
     def rate(self, read: Read) -> list[Point]:
-        """Return by how much a second the counter that `read` finds rose in each bin."""
+        """Return by how much per second the counter that `read` finds rose in each bin."""
         counter = counter_of(self.samples, read)
         if counter is None:
             return []
@@ -97,7 +97,7 @@ def timed_bins(steps: Sequence[StepTaken], samples: Sequence[Sampled]) -> tuple[
 def _pieces(
     times: Sequence[float], stretches: Sequence[Stretch], width: int
 ) -> Iterator[list[tuple[int, int]]]:
-    """Yield bins of `width` updates: pieces, as places of the updates before and at the end."""
+    """Yield bins of `width` updates, as indices: the update before the first, and the last."""
     held: list[tuple[int, int]] = []
     for stretch in stretches:
         at = bisect_left(times, stretch.began)
@@ -133,7 +133,7 @@ def sampled_machines(run: RunView) -> list[SampledMachine]:
 
 
 def over_machines(machines: Sequence[SampledMachine], points: Points) -> list[Curve]:
-    """Return a curve for each machine; of many, their mean, the lowest and the highest."""
+    """Return a curve for each machine; for many, their mean with lowest and highest."""
     curves = [(machine.host, points(machine)) for machine in machines]
     if len(machines) > len(STYLES):
         known = [found for _, found in curves if found]
@@ -163,7 +163,7 @@ def _at(steps: FloatArray, curve: Sequence[Point]) -> FloatArray:
 
 
 def carried(interfaces: dict[int, str], way: str) -> Points:
-    """Read bytes a second through the interface of each machine, by rank; sent or received."""
+    """Read the bytes a second that each machine's interface sent or received, by rank."""
 
     def points(machine: SampledMachine) -> list[Point]:
         name = interfaces.get(machine.rank, "")
@@ -190,7 +190,7 @@ def own_cores(machine: SampledMachine) -> list[Point]:
 
 
 def stolen(machine: SampledMachine) -> list[Point]:
-    """Read the share of the time that other guests of the host had, in percent."""
+    """Read the share of the time that the host gave to other guests, in percent."""
     return machine.level(lambda s: 100 * s.steal)
 
 
@@ -200,12 +200,12 @@ def memory(machine: SampledMachine) -> list[Point]:
 
 
 def disk(machine: SampledMachine) -> list[Point]:
-    """Read what was read from and written to all disks, in MB a second."""
+    """Read the bytes read from and written to all disks, in MB a second."""
     return _megabytes(machine.rate(lambda s: s.disk_read + s.disk_written))
 
 
 def own_disk(machine: SampledMachine) -> list[Point]:
-    """Read what of that was the run's, in MB a second; nothing where it is not known."""
+    """Read the run's share of those bytes, in MB a second; nothing where it is unknown."""
     return _megabytes(machine.rate(_own_bytes))
 
 

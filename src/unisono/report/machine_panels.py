@@ -32,8 +32,8 @@ MANY_MBIT = 10_000
 def network_panel(run: RunView, machines: Sequence[SampledMachine]) -> Panel:
     """Show what the interfaces of the exchange carried; empty for a process alone.
 
-    On one machine that is the loopback interface, whose traffic is not network traffic. What
-    one machine sends, another receives: of several, sending is shown.
+    On one machine that is the loopback interface, whose traffic is not network traffic. For
+    several machines it shows what each sends: another one receives the same bytes.
     """
     interfaces = {start.rank: start.interface for start in run.last_starts}
     if len(interfaces) < 2 or not machines:
@@ -51,7 +51,7 @@ def network_panel(run: RunView, machines: Sequence[SampledMachine]) -> Panel:
 
 
 def machine_panels(run: RunView, machines: Sequence[SampledMachine]) -> list[Panel]:
-    """Return those of cores, disks, memory and GPUs; some may be empty."""
+    """Return the panels of cores, disks, memory and GPUs; some may be empty."""
     use = over_machines(machines, of_gpus(run, _utilisation))
     filled = over_machines(machines, of_gpus(run, _gpu_memory))
     return [
@@ -118,12 +118,12 @@ def _steal(machines: Sequence[SampledMachine]) -> Panel:
     curves = over_machines(machines, stolen)
     if _top(curves) < NOTICEABLE_STEAL:
         curves = []
-    words = "% of the cores' time that other guests of the host had"
+    words = "% of the cores' time that the host gave to other guests"
     return _amounts("Stolen time", words, "%", curves)
 
 
 def _disk(machines: Sequence[SampledMachine]) -> Panel:
-    """Show what was read from and written to disks; empty where that is next to nothing."""
+    """Show the bytes read from and written to disks; empty where there are next to none."""
     words = "MB/s read and written"
     if len(machines) == 1:
         curves = _of_one(machines[0], {"all programs": disk, "this run": own_disk})

@@ -40,7 +40,7 @@ _CODE = re.compile(r"`([^`]+)`")
 def render_html(report: Report, run: RunView, ledger: Ledger | None = None) -> str:
     """Return the page. Whatever comes from the run is escaped.
 
-    `ledger` spares the time to keep it again.
+    Pass `ledger` if it is already there.
     """
     return _rendered(
         "page.html.jinja",

@@ -14,7 +14,7 @@ MOST_CURVE_POINTS = 400  # of what is recorded now and then
 
 @dataclass(frozen=True)
 class Bin:
-    """Some points in a row: where they lie, their mean, the lowest and the highest value."""
+    """Consecutive points: their middle, their mean, the lowest and the highest value."""
 
     x: float
     mean: float
@@ -28,12 +28,12 @@ def finite(points: Sequence[tuple[float, float | None]]) -> list[Point]:
 
 
 def bin_width(count: int, most: int = MOST_BINS) -> int:
-    """Return how many of `count` points in a row make a bin if there are at most `most`."""
+    """Return how many of `count` points make a bin if there are at most `most` bins."""
     return max(1, math.ceil(count / most))
 
 
 def binned(points: Sequence[Point], most: int = MOST_BINS) -> list[Bin]:
-    """Return at most `most` bins, all of as many points but for the last."""
+    """Return at most `most` bins; all but the last have the same number of points."""
     width = bin_width(len(points), most)
     bins = []
     for start in range(0, len(points), width):
@@ -57,7 +57,7 @@ def thinned(points: Sequence[Point], most: int = MOST_CURVE_POINTS) -> list[Poin
     return kept
 
 
-FROM_ZERO = 0.3  # of the axis may lie empty before the first record
+FROM_ZERO = 0.3  # of the axis may be empty before the first record
 EDGE = 4  # percent
 
 
@@ -89,7 +89,7 @@ def span_of(run: RunView) -> Span:
 
 
 def step_ticks(span: Span, about: int = 6) -> list[float]:
-    """Return round steps along the axis; at its left end stands what the numbers are."""
+    """Return round steps along the axis, but none at its left end, which shows the unit."""
     whole = [step for step in ticks(span.low, span.high, about) if step == int(step)]
     return [step for step in whole if step == 0 or span.percent(step) > EDGE]
 
@@ -106,7 +106,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def labels(values: list[float]) -> list[str]:
-    """Write ticks with as many digits as tell them apart, all alike."""
+    """Write all ticks with the same number of digits, enough to tell them apart."""
     if not values:
         return []
     largest = max(abs(value) for value in values)
@@ -174,7 +174,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Mark:
-    """A point that deserves a ring and a word."""
+    """A point to mark with a ring and a few words."""
 
     point: Point
     label: str

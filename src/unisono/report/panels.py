@@ -31,7 +31,7 @@ MOST_DOTS = 60
 
 
 def learning_panels(run: RunView) -> list[Panel]:
-    """Return those of loss, BLEU and learning rate; some may be empty."""
+    """Return the panels of loss, BLEU and learning rate; some may be empty."""
     return [loss_panel(run), bleu_panel(run), rate_panel(run)]
 
 
@@ -120,11 +120,11 @@ def _rate_marks(run: RunView, scaled: list[Point], top: Point, label: str) -> li
     return [Mark(top, label, "third"), *end]
 
 
-USUAL_SHARE_SHOWN = 0.98  # of the updates or columns lie on the paper, at least
+USUAL_SHARE_SHOWN = 0.98  # of the updates or columns fit on the chart, at least
 
 
 def time_panel(run: RunView) -> Panel:
-    """Show the seconds of each update; a few very slow ones may lie above the paper."""
+    """Show the seconds of each update; a few very slow ones may lie above the chart."""
     times = finite([(step.step, step.seconds) for step in run.steps])
     if not times:
         return Panel("Step time", "")
@@ -175,7 +175,7 @@ def parts_panel(ledger: Ledger) -> Panel:
 
 
 def ceiling(values: Sequence[float]) -> float:
-    """Return where the paper ends: above all values, or above all but a few far out."""
+    """Return the top of the chart: above all values, or above all but a few outliers."""
     ordered = sorted(values)
     usual, most = ordered[int(USUAL_SHARE_SHOWN * (len(ordered) - 1))], ordered[-1]
     return 1.1 * (most if most < 2 * usual else 1.3 * usual)
@@ -191,6 +191,6 @@ def _above(times: Sequence[Point], top: float) -> str:
         return ""
     slowest = max(cut, key=lambda point: point[1])
     return (
-        f"{len(cut):,} above the edge; the slowest is step {slowest[0]:,.0f} "
+        f"{len(cut):,} beyond the chart; the slowest is step {slowest[0]:,.0f} "
         f"with {duration(slowest[1])}"
     )

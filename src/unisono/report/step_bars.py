@@ -44,8 +44,8 @@ class Bar:
 def parts_of_row(row: LedgerRow) -> dict[str, float]:
     """Return the seconds of each part of an update, mean over the processes.
 
-    A process on its own exchanges nothing: what is timed as such is its device finishing
-    what it was given.
+    A process on its own exchanges nothing: the time measured there is its device finishing
+    its work.
     """
     parts = row.parts
     finishing = parts["exchange"] + parts["agree"] if row.alone else 0.0
@@ -124,5 +124,5 @@ def _bar(name: str, parts: Mapping[str, float], widest: float) -> Bar:
 
 
 def spoken(bar: Bar) -> str:
-    """Say a bar in words."""
+    """Describe a bar in words."""
     return f"{bar.name}, {bar.total}: {listing([piece.label for piece in bar.pieces])}"

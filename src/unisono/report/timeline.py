@@ -37,7 +37,7 @@ class TimelineLane:
 
 
 def lanes_of(run: RunView, report: Report) -> list[TimelineLane]:
-    """Return what happened, kind by kind; kinds that did not occur are left out."""
+    """Return what happened, kind by kind, without the kinds that did not occur."""
     found = [
         _lane("evaluation", "evaluation", [_evaluation(v) for v in run.validations]),
         _lane("checkpoint", "checkpoint", _checkpoints(run)),
@@ -49,7 +49,7 @@ def lanes_of(run: RunView, report: Report) -> list[TimelineLane]:
 
 
 def lines_of(lanes: Sequence[TimelineLane]) -> list[Happening]:
-    """Return what is drawn through all panels: findings and new starts."""
+    """Return the events whose line goes through all panels: findings and new starts."""
     return [
         Happening(happening.step, happening.words, happening.style or lane.kind)
         for lane in lanes
@@ -90,7 +90,7 @@ def _starts(run: RunView) -> list[Happening]:
 
 
 def _said(run: RunView) -> list[Happening]:
-    """Return what the run said about itself, and what it took back."""
+    """Return what the live diagnosis announced, and what it withdrew."""
     return [
         Happening(
             one.step,

@@ -3,7 +3,7 @@
 Both ends prove that they know the secret without sending it: each answers the other's nonce
 with a keyed hash (HMAC-SHA256). Every frame after that carries a hash over its direction, its
 number and its content, so that nothing can be forged, replayed, dropped or reordered unseen.
-Nothing is encrypted: whoever can listen on the network can read along.
+Nothing is encrypted: whoever can read the network traffic can read the frames.
 """
 
 import hmac
@@ -30,15 +30,15 @@ class StrangerError(Exception):
 
 
 class ChannelClosedError(StrangerError):
-    """The other end closed the connection in the middle."""
+    """The other end closed the connection in the middle of a frame."""
 
 
 class PortCheckedError(Exception):
-    """The other end only looked whether the port is open: it said nothing and left."""
+    """The other end sent nothing and closed the connection, as port checks do."""
 
 
 class Channel:
-    """An authenticated connection. Each call has one deadline, however slowly bytes come."""
+    """An authenticated connection. Each call has one deadline, however slowly bytes arrive."""
 
     def __init__(self, connection: socket.socket, key: bytes, *, serves: bool) -> None:
         self._connection, self._key = connection, key
@@ -57,7 +57,7 @@ class Channel:
     def receive(self, seconds: float | None) -> bytes:
         """Return the next frame; raise StrangerError if it was not sent by the other end.
 
-        With None it may begin at any time, but has to be complete soon after that.
+        Without a time limit (None) it may begin at any time, but must be complete soon after.
         """
         if seconds is None:
             self._connection.settimeout(None)

@@ -1,4 +1,4 @@
-"""A server that only those reach who know the secret of the run, and that holds up."""
+"""A server for those who know the secret of the run; others cannot block it."""
 
 import socket
 import threading
@@ -15,7 +15,7 @@ from unisono.secure.channel import (
     accept,
 )
 
-# Connections that have not shown the secret yet: of one address, and of all unknown ones.
+# Most connections that have not proven the secret yet: from one address, and in all.
 PLACES_PER_ADDRESS, PLACES_FOR_UNKNOWN = 32, 256
 ACCEPT_AGAIN_SECONDS = 0.1
 COUNT_SECONDS = 2.0
@@ -24,7 +24,7 @@ FURTHER = "further addresses"
 
 
 class Strangers:
-    """Counts connections that did not know the secret, and tells of each address once."""
+    """Counts connections that did not know the secret, and reports each address once."""
 
     def __init__(self, tell: Callable[[str], None], seconds: float = COUNT_SECONDS) -> None:
         """Call `tell` for an address `seconds` after its first connection, with the count."""
@@ -52,9 +52,9 @@ class Strangers:
 class SecureServer:
     """Hands every connection that proves the secret to `serve`, in a thread of its own.
 
-    A connection that has not proven it has a few seconds, and a place among those of its
-    address. If there is none left, the oldest there has to go, so that idle strangers keep
-    nobody out. Addresses that have proven the secret do not share places with the unknown.
+    A connection has a few seconds to prove it, and one of the slots of its address. When all
+    are taken, the server closes the oldest, so that idle strangers keep nobody out. Addresses
+    that have proven the secret before share no slots with unknown ones.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SecureServer:
         serve: Callable[[Channel], None],
         tell: Callable[[str], None],
     ) -> None:
-        """Serve on `listening`; `tell` of those who do not know the secret."""
+        """Serve on `listening`; report clients that do not know the secret to `tell`."""
         self._listening, self._secret, self._serve = listening, secret, serve
         self._strangers, self._lock = Strangers(tell), threading.Lock()
         self._unproven: defaultdict[str, list[socket.socket]] = defaultdict(list)
@@ -119,7 +119,7 @@ class SecureServer:
             if is_stranger and had_place:
                 self._strangers.refused(host)
             if channel is not None:
-                with suppress(StrangerError, OSError):  # it is gone, or is none of ours
+                with suppress(StrangerError, OSError):  # it left, or is a stranger
                     self._serve(channel)
 
     def _leave_place(self, host: str, connection: socket.socket, *, is_known: bool) -> bool:

@@ -1,1 +1,1 @@
-"""Two minutes that prove an installation: on its devices, over its network, through a crash."""
+"""The self-test: two minutes that prove devices, network, strategies and recovery."""

@@ -40,13 +40,13 @@ SUMS = 5
 STRATEGY_UPDATES = 8
 DELAY_CYCLES = 20_000_000  # of a GPU: about 10 ms
 SAME_LOSS = {"fp32": 2e-3, "bf16": 3e-2, "fp16": 3e-2}
-# How far the loss of a strategy that rounds or synchronizes seldom may be from the exact one.
+# The largest difference in loss between a strategy that rounds or skips and an exact one.
 NEAR_LOSS = 0.10
 EXACT_LOSS = 1e-4
 
 
 def versions(comm: Comm) -> SelftestLine:
-    """Say which device each process has; that they found each other is the test."""
+    """Say which device each process has; the test is that the processes found each other."""
     world, device = comm.world, comm.world.device
     mine = torch.cuda.get_device_name(device) if device != "cpu" else "CPU"
     names = [row.decode() for row in comm.gather_bytes(mine.encode())]
@@ -62,7 +62,7 @@ def bandwidth(comm: Comm) -> SelftestLine:
     """Sum numbers over all processes, check the sum, and say how fast that was."""
     name, world = "all-reduce", comm.world
     if world.size == 1:
-        return SelftestLine(name=name, passed=None, text="one process has nobody to sum with")
+        return SelftestLine(name=name, passed=None, text="one process exchanges no sums")
     ones = torch.full((1000,), float(world.rank + 1), device=world.device)
     right = bool((comm.sum(ones) == sum(range(1, world.size + 1))).all())
     count = SUM_NUMBERS[torch.device(world.device).type]
@@ -76,7 +76,7 @@ def bandwidth(comm: Comm) -> SelftestLine:
         text=f"{rate:.2f} GB/s on each process over {over or 'this machine'}"
         if right
         else "the sum is wrong",
-        fix="sums of numbers that are wrong are a fault of hardware or driver",
+        fix="suspect the hardware or its driver: they computed or transmitted wrong numbers",
         figures={"gigabytes_per_second": rate},
     )
 
@@ -124,7 +124,7 @@ def updates_on_device(comm: Comm, settings: Settings, corpus: Corpus) -> Selftes
         passed=worst <= allowed,
         text=f"losses differ by {100 * worst:.3f} % at most ({100 * allowed:g} % allowed in "
         f"{settings.train.precision})",
-        fix="the device computes something else than the CPU: send us the file of --json",
+        fix="device and CPU compute different results: send us the file of --json",
         figures={"worst": worst, "seconds": seconds},
     )
 
@@ -137,7 +137,7 @@ def strategies(comm: Comm, settings: Settings, corpus: Corpus) -> Iterator[Selft
     plain = _plain(settings)
     with delayed(comm):
         wanted, _ = _train(plain, corpus, comm, AllReduce(), STRATEGY_UPDATES)
-        for name in STRATEGIES:  # the plain sum itself, too: twice must be the same
+        for name in STRATEGIES:  # the plain sum itself, too: a second time must give the same
             yield _strategy(name, wanted, comm, plain, corpus)
 
 
@@ -171,9 +171,9 @@ def _digits(model: nn.Module) -> list[float]:
 
 
 class delayed:  # noqa: N801  it reads as a statement
-    """Holds up the stream of every other GPU in the block, so that its peers run ahead.
+    """Delays the stream of every second GPU within the block, so that its peers run ahead.
 
-    Whoever reuses a buffer that an exchange still reads then computes wrong sums.
+    Code that reuses a buffer while an exchange still reads it then computes wrong sums.
     """
 
     def __init__(self, comm: Comm) -> None:
@@ -230,7 +230,7 @@ def longest_micro_batch(comm: Comm, settings: Settings, corpus: Corpus) -> Selft
 
 
 def speed(comm: Comm, settings: Settings, corpus: Corpus) -> SelftestLine:
-    """Say how many tokens a second all processes train on, beside the table's figure."""
+    """Measure the tokens per second of all processes, and compare with the table's figure."""
     settings = _of_real_size(settings, comm.world.device)
     strategy = strategy_of(settings.sync)
     session, model = build_session(settings, corpus, comm, Signals(), strategy)

@@ -13,7 +13,7 @@ SELFTEST_MARKS = {True: "✓", False: "✗", None: "–"}
 
 
 class SelftestLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One test: whether it passed (None: it could not be made), what was seen, what to do."""
+    """One test: whether it passed (None: it could not run), what it saw, what to do."""
 
     name: str
     passed: bool | None

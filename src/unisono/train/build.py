@@ -164,5 +164,5 @@ def compiling_of(settings: Settings) -> Compiling:
 def precision_of(settings: Settings, comm: Comm) -> Precision:
     """Return the precision in which this process computes."""
     device, kind = comm.world.device, settings.train.precision
-    # Whoever did not settle it computes alone.
+    # Only a process that computes alone has not settled it.
     return Precision(fastest_precision(device) if kind == "auto" else kind, device)

@@ -24,7 +24,7 @@ DEVIATIONS, SHARE, NATS = 6.0, 0.2, 0.5
 LEAK = 2000  # updates over which the minimum fades
 CEILING = 2.0  # times the loss of the untrained model
 SKIPS = 10
-MARGIN = SMOOTHED_LOSSES  # a rise that began before a save shows within so many updates
+MARGIN = SMOOTHED_LOSSES  # a rise that began before a save shows within this many updates
 
 NO_CHECKPOINT = (0, 0)
 ROLL_BACKS = 3

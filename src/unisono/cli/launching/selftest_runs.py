@@ -43,7 +43,7 @@ class Machines:
 
 @dataclass
 class PartOutput:
-    """What a part said and how it ended."""
+    """What a part printed and how it ended."""
 
     exit_code: int = 0
     lines: list[SelftestLine] = field(default_factory=list)
@@ -56,12 +56,12 @@ class PartOutput:
 
 
 def set_up(machines: Machines) -> None:
-    """Let every machine make the small run for itself, one after the other."""
+    """Make each machine prepare the small run, one after the other."""
     _everywhere(machines, "make")
 
 
 def remove(machines: Machines) -> None:
-    """Let every machine remove what it made."""
+    """Make each machine remove what it prepared."""
     _everywhere(machines, "remove")
 
 

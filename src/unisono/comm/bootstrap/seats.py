@@ -27,7 +27,7 @@ class Seat(msgspec.Struct, frozen=True):
 
 
 def refusal_of(seats: Mapping[int, Seat]) -> tuple[str, str]:
-    """Return why these devices cannot train together, and what to do; or two empty texts."""
+    """Return why these devices cannot train together, and what to do; or two empty strings."""
     first, owner = seats[0], dict[tuple[str, str], int]()
     for rank, seat in seats.items():
         if seat.device.kind != first.device.kind:
@@ -56,7 +56,7 @@ def refusal_of(seats: Mapping[int, Seat]) -> tuple[str, str]:
 
 
 def warnings_about(seats: Mapping[int, Seat]) -> tuple[str, ...]:
-    """Return what differs between the devices of machines, but does not keep them apart."""
+    """Return differences between the devices of machines that do not prevent training."""
     first, found = seats[0], dict[str, None]()
     for seat in seats.values():
         ours, theirs = first.device, seat.device

@@ -1,7 +1,7 @@
 """What a run cost so far, what the money was spent on, and what one machine would have cost.
 
-The ledger says for what the time of all starts was used; every machine of a start is paid for
-from its beginning to its end. What passed between two starts is not counted: nobody recorded
+The ledger says how the run spent its time; you pay for every machine of a session from the
+session's start to its end. The time between two sessions does not count: nobody recorded
 whether the machines were still rented.
 """
 
@@ -22,11 +22,11 @@ from unisono.units import duration
 HOUR = 3600.0
 WATT_HOURS_PER_KWH = 1000.0
 WORTH_SAYING = 0.01  # of the time
-LONGEST_GAP = 120.0  # seconds for which one sample of the power may stand
+LONGEST_GAP = 120.0  # seconds for which one sample of the power may count
 PURPOSES = {
     "compute": "computing",
     "network": "waiting for the network",
-    "straggler": "waiting for late machines",
+    "straggler": "waiting for stragglers",
     "data": "waiting for data",
     "evaluation": "validation and test",
     "checkpoint": "checkpoints",
@@ -55,7 +55,7 @@ def spending_of(case: Case) -> Spending | None:
 
 
 def spending_words(spent: Spending) -> list[str]:
-    """Say in a few sentences what the run cost and what for."""
+    """Say in a few sentences what the run cost and what the money was spent on."""
     sentences = []
     if spent.money:
         parts = sorted(spent.purposes.items(), key=lambda item: -item[1])
@@ -78,8 +78,8 @@ def spending_words(spent: Spending) -> list[str]:
 def spent_so_far(case: Case, recent: Shares | None) -> str:
     """Say in one line what a run has cost until now; "" without a price.
 
-    `recent` are the shares of the latest updates: of older ones, a look at a run that goes on
-    keeps no times.
+    `recent` are the shares of the latest updates: `watch` does not keep the times of older
+    ones.
     """
     prices = prices_of(case.run.config)
     spent = spent_in(case, prices)
@@ -135,7 +135,7 @@ def _shares(case: Case) -> dict[str, float]:
 
 
 def _alone(case: Case, prices: Prices) -> Alternative | None:
-    """Return what one machine would have cost to the same step; None if nobody can know."""
+    """Return what one machine would have cost up to the same step; None if that is unknown."""
     alone = one_machine(case)
     if alone is None:
         return None
@@ -167,7 +167,7 @@ def _joules(log: MachineLog) -> float | None:
 
 
 def _integral(power: Sequence[tuple[float, float]]) -> float:
-    """Return the area under the curve; a gap counts for as long as a sample may stand."""
+    """Return the area under the curve; a gap counts for `LONGEST_GAP` seconds at most."""
     return sum(
         (before + after) / 2 * min(max(0.0, until - since), LONGEST_GAP)
         for (since, before), (until, after) in pairwise(power)

@@ -1,4 +1,4 @@
-"""Checkpoints: directories that are there whole and verified, or not at all.
+"""Checkpoints: directories that are complete and verified, or do not exist.
 
 `step-0012000/` holds model.safetensors, optimizer.safetensors, progress.json and
 manifest.json with the size and SHA-256 of each; and exchange.safetensors, if the exchange
@@ -65,7 +65,7 @@ def save(
     exchange: Mapping[str, Tensor] = EMPTY,
 ) -> CheckpointManifest:
     """Write and verify the checkpoint of this step; `exchange` is what the exchange keeps."""
-    # Not its parents: a run directory that was moved away must not come back half empty.
+    # Not its parents: a run directory that somebody moved away must not reappear half empty.
     directory.mkdir(exist_ok=True)
     _check_space(directory, [*model.values(), *optimizer.values(), *exchange.values()])
     name, kind = name_of(progress.step), 2 if exchange else 1
@@ -90,7 +90,7 @@ def names(directory: Path) -> list[str]:
 
 
 def point(directory: Path, pointer: str, name: str) -> None:
-    """Let `latest` or `best` point to the checkpoint `name`."""
+    """Make `latest` or `best` point to the checkpoint `name`."""
     atomic.write_text(directory / pointer, name + "\n")
 
 
@@ -117,7 +117,7 @@ def discard(directory: Path, newer_than: str = "") -> None:
 
 
 def verify(path: Path) -> CheckpointManifest:
-    """Return the manifest of the checkpoint at `path` if every file is what it says."""
+    """Return the manifest of the checkpoint at `path` if every file matches it."""
     try:
         data = read_bytes(path / MANIFEST)
         manifest = msgspec.json.decode(data, type=CheckpointManifest)
@@ -164,8 +164,8 @@ def newest(directory: Path, up_to: int | None = None) -> tuple[str, list[str]]:
 
     Those after step `up_to` do not count.
 
-    Without any checkpoint the name is "". If there are some and none is sound, that is an
-    error: training again from nothing would bury what can perhaps be saved.
+    Without any checkpoint the name is "". If all checkpoints are damaged, that is an error: a
+    run that starts again from nothing would overwrite what somebody could still rescue.
     """
     troubles = []
     for name in names(directory):
@@ -187,9 +187,9 @@ def newest(directory: Path, up_to: int | None = None) -> tuple[str, list[str]]:
 
 
 def set_aside(directory: Path, newer_than: str) -> None:
-    """Rename the checkpoints newer than a sound one: they are damaged, and must not be counted.
+    """Rename the checkpoints newer than a sound one, because they are damaged.
 
-    Counted among the newest, they would let the sound ones be pruned.
+    If they counted among the newest, pruning would remove the sound ones.
     """
     there = names(directory)
     for name in there[: there.index(newer_than)]:
@@ -203,7 +203,7 @@ def _step(name: str) -> int:
 
 
 def _remove(path: Path) -> None:
-    # Renamed first, so that a checkpoint half removed is not taken for a damaged one.
+    # Renamed first, so that nobody takes a half-removed checkpoint for a damaged one.
     doomed = path.with_name(f"{atomic.TEMPORARY}old-{path.name}")
     shutil.rmtree(doomed, ignore_errors=True)
     path.rename(doomed)

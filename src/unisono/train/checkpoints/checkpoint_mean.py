@@ -21,7 +21,7 @@ from unisono.train.checkpoints import checkpoint
 
 @dataclass(frozen=True)
 class MeanSource:
-    """A checkpoint, and what its run says of it."""
+    """A checkpoint, and what its run says about it."""
 
     path: Path
     step: int
@@ -30,7 +30,7 @@ class MeanSource:
 
 
 def last_checkpoints(run: Path, count: int) -> list[Path]:
-    """Return the newest `count` checkpoints of a run, oldest first; 0 are all there are."""
+    """Return the newest `count` checkpoints of a run, oldest first; 0 means all."""
     directory = RunDirectory(run).checkpoints
     paths = [directory / name for name in reversed(checkpoint.names(directory))]
     if not paths or len(paths) < count:
@@ -81,7 +81,7 @@ def _source(path: Path) -> MeanSource:
         raise DataError(
             f"there is no checkpoint {path.name}",
             where=str(path.parent),
-            fix="`unisono show RUN` tells which there are",
+            fix="`unisono show RUN` lists them",
         )
     step = checkpoint.verify(path).step
     run = RunDirectory(path.resolve().parents[1])

@@ -230,7 +230,7 @@ class CheckpointSync:
 def save(
     checkpoint_sync: CheckpointSync, progress: Progress, *, due: bool, last: bool = False
 ) -> Generator[AnyEvent, None, Progress]:
-    """Save the run; return the progress that knows of the save. The `last` one must succeed.
+    """Save the run; return the progress with the save recorded. The `last` one must succeed.
 
     A run can roll back only to saves that were `due`. Rolling back to one that somebody asked
     for, or at which the run was stopped, would make it differ from an undisturbed run.

@@ -1,4 +1,4 @@
-"""Between the live model and optimizer and the tensors of a checkpoint.
+"""Conversion between the live model and optimizer and the tensors of a checkpoint.
 
 An optimizer's state is named after the weights it belongs to: `encoder.0.….weight/exp_avg`.
 """
@@ -30,7 +30,7 @@ def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tenso
 
 
 def live_moments(optimizer: Optimizer) -> list[Tensor]:
-    """Return what the optimizer remembers of gradients, itself; not its count of steps."""
+    """Return the optimizer's own tensors of moments, not copies, without its step counts."""
     return [
         value
         for group in optimizer.param_groups
@@ -41,12 +41,10 @@ def live_moments(optimizer: Optimizer) -> list[Tensor]:
 
 
 def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str) -> None:
-    """Put the weights back; names and shapes must be those of the model."""
+    """Load the weights into the model; names and shapes must match."""
     weights = dict(model.named_parameters())
     for name in sorted(weights.keys() ^ tensors.keys()):
-        raise DataError(
-            f"weight {name} is in the model or in the file, not in both", where=where
-        )
+        raise DataError(f"weight {name} is only in the model or only in the file", where=where)
     for name, weight in weights.items():
         if weight.shape != tensors[name].shape:
             raise DataError(
@@ -63,7 +61,7 @@ def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str
 def restore_optimizer(
     model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], *, where: str
 ) -> None:
-    """Put the optimizer's state back."""
+    """Load the optimizer's state."""
     weights = dict(model.named_parameters())
     optimizer.state.clear()
     for key, value in tensors.items():
