@@ -21,13 +21,13 @@ from unisono.score.files import aligned_lines
 
 @click.command()
 @click.argument("bundle", type=PathType)
-@click.option("--to", type=click.Choice(FORMATS), required=True, help="The engine to write for.")
+@click.option("--to", type=click.Choice(FORMATS), required=True, help="Engine to write for.")
 @click.option(
     "--quantize",
     type=click.Choice(QUANTIZATIONS),
     help="Store numbers in fewer bits; int8 is a quarter of the size, and faster.",
 )
-@click.option("--output", type=PathType, help="Path to write.  [default: BUNDLE-FORMAT-QUANTIZATION]")
+@click.option("--output", type=PathType, help="Path.  [default: BUNDLE-FORMAT-QUANTIZATION]")
 @click.option(
     "--check",
     type=PathType,
