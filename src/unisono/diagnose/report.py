@@ -33,8 +33,8 @@ class Bottleneck(Struct, frozen=True, kw_only=True):
 
     `culprit` is the rank that was late, when one rank was. `without_it_seconds_per_step` is
     null when there is nothing to take away: the cause is compute, or nothing was measured.
-    `measured` is there, and false, in a run that was imported alone: there the cause is
-    `unknown`, or follows from arithmetic.
+    Only an imported run has `measured`, which is false: there the cause is `unknown`, or
+    follows from arithmetic.
     """
 
     cause: str
@@ -60,8 +60,8 @@ class Answer(Struct, frozen=True, kw_only=True):
 class Finding(Struct, frozen=True, kw_only=True):
     """Something a rule noticed. `severity` is info, warning or error.
 
-    `steps` is there alone in what happened at certain updates: these, or the first of many.
-    `about` is there where there can be several of one kind: the rank or machine it is about.
+    Only a finding about certain updates has `steps`: these, or the first of many. `about` is
+    the rank or machine that it concerns, where there can be several of one kind.
     """
 
     id: str
@@ -104,8 +104,8 @@ class Spending(Struct, frozen=True, kw_only=True):
 class Report(Struct, frozen=True, kw_only=True):
     """Everything a diagnosis found out about a run.
 
-    `note` is the small print to the headline: signature and interval of BLEU; it is there
-    alone where something was scored. `cost` is there alone where the settings name a price.
+    `note` is the small print to the headline: signature and interval of BLEU, if something
+    was scored. `cost` is there if the settings name a price.
     """
 
     format: int = FORMAT

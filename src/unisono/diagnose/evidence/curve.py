@@ -44,12 +44,12 @@ class Tail:
 
 
 def number(value: float | None) -> float:
-    """Return a recorded number; what is null in a file of events was none, a NaN."""
+    """Return a recorded number; null in an event file means NaN."""
     return math.nan if value is None else value
 
 
 def is_finite(value: float | None) -> bool:
-    """Return whether a recorded number is one."""
+    """Return whether a recorded value is a finite number."""
     return math.isfinite(number(value))
 
 
@@ -140,7 +140,7 @@ def correlated(first: Sequence[float], second: Sequence[float]) -> float | None:
 class Rates:
     """What was recorded: the highest rate and where, the last one, and what is still to come.
 
-    `unfinished` says in words that the schedule is not through yet, or is "".
+    `unfinished` says in words that the schedule has not ended, or is "".
     """
 
     peak: float

@@ -22,9 +22,9 @@ FULL_MEMORY, FULL_GPU_MEMORY = 0.92, 0.97
 class DiskUse:
     """Bytes a second from and to all disks, and what of it the run's processes read and wrote.
 
-    `wait` is the share of all cores' time spent waiting for disks. What a process writes is
-    counted when it says so, and on the disk when it gets there: over a short time the one may
-    be more than the other.
+    `wait` is the share of all cores' time spent waiting for disks. The kernel counts a
+    process's bytes when it writes them, a disk's when they reach it: over a short time either
+    may be the larger.
     """
 
     read: float
@@ -43,7 +43,7 @@ class DiskUse:
 
     @property
     def is_noticeable(self) -> bool:
-        """Return whether the disks had anything to do."""
+        """Return whether the disks were in use."""
         own = (self.own_read or 0.0) + (self.own_written or 0.0)
         busy = max(self.read + self.written, own) >= NOTICEABLE_BYTES
         return busy or self.wait >= NOTICEABLE_WAIT
@@ -269,7 +269,7 @@ def disk_use(samples: Sequence[Sampled], stretches: Sequence[Stretch]) -> DiskUs
 def disk_during_saves(log: MachineLog, saves: Sequence[Saved]) -> DiskUse | None:
     """Return what the disks did while checkpoints were saved; None if too little was sampled.
 
-    One that was over between two looks tells nothing: its bytes are spread over both.
+    A save that began and ended between two samples does not count: its bytes are smeared.
     """
     samples = log.of_last_start
     looks = [sample.seconds for sample in samples if sample.seconds > 0]

@@ -201,8 +201,7 @@ class RecentGain:
     """The last third of the validation curve against all before, and what counts as flat.
 
     `difference` compares the best evaluations of both sentence by sentence, if their losses
-    were kept. `misfit` says that the curve is not one that can be forecast: it fell, and was
-    flat then.
+    were kept. `misfit` says that nothing can forecast this curve: it fell and then stayed flat.
     """
 
     tail: Tail
@@ -236,7 +235,7 @@ class RecentGain:
 
     @property
     def improved(self) -> list[str]:
-        """Return in words what still became better, and is worth going on for."""
+        """Return in words what still improved by enough to train on."""
         words = []
         fell = self.tail.gain >= self.flat_below and not self.uncertain
         if fell and not self.levelling:

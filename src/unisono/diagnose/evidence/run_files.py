@@ -11,7 +11,7 @@ from unisono.records.view import RunView
 
 
 class TextFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of text. `bytes` is the file as it lies there, `text_bytes` the text in it."""
+    """A file of text. `bytes` is its size on disk, `text_bytes` that of the text in it."""
 
     name: str = ""
     bytes: int = 0
@@ -43,7 +43,7 @@ class SplitFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DropFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What went for one reason."""
+    """The pairs dropped for one reason."""
 
     count: int = 0
     examples: list[tuple[str, str]] = []
@@ -90,7 +90,7 @@ BYTES_PER_NUMBER = 4
 
 @dataclass(frozen=True)
 class Files:
-    """The newest checkpoint: its name, its files with their bytes, and who says so."""
+    """The newest checkpoint: its name, its files with their bytes, and the source of these."""
 
     name: str
     sizes: dict[str, int]

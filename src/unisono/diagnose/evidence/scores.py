@@ -1,11 +1,11 @@
 """Two evaluations compared sentence by sentence: is one better, or was it chance?
 
-Some sentences are hard and some easy, for every state of the model, and that scatter is most
-of what makes a mean uncertain. It cancels where sentences are compared with themselves. Whole
-sets of sentences are drawn anew, a thousand times, and the difference is computed on each: what
-all of them agree on does not depend on which sentences happened to be in the set.
+Some sentences are hard and some easy for every state of the model, and most of the uncertainty
+of a mean comes from that. It cancels when each sentence is compared with itself. A paired
+bootstrap draws the set anew, a thousand times, and computes the difference on each resample:
+what all of them agree on does not depend on which sentences happened to be in the set.
 
-BLEU as it is told: never without its interval and its signature, where they are known.
+The module also writes BLEU for people, with its interval and its signature if they are known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ def _resampled(
 
 
 def _difference(delta: float, drawn: NDArray[np.float64]) -> PairedDifference:
-    """Read interval and chance off the sorted differences of all resamples."""
+    """Read the interval and p off the sorted differences of all resamples."""
     out = len(drawn) // 40
     wrong_side = int((drawn <= 0).sum()) if delta > 0 else int((drawn >= 0).sum())
     p = min(1.0, 2 * (wrong_side + 1) / (len(drawn) + 1))
@@ -122,10 +122,10 @@ def half_interval(event: Validated | Tested) -> float | None:
 
 
 def bleu_note(run: RunView) -> str:
-    """Say how BLEU of this run is to be read: its signature, and what stands behind "±".
+    """Say how to read BLEU of this run: its signature, and what "±" means.
 
-    In small print once where scores are shown, for a signature is longer than most lines. ""
-    if nothing was scored.
+    Pages show it once, in small print, because a signature is longer than most lines. "" if
+    nothing was scored.
     """
     events: list[Validated | Tested] = [*run.validations, *run.tests]
     scored = [event for event in events if event.bleu >= 0]
@@ -160,7 +160,7 @@ def _disagreement(run: RunView) -> list[str]:
 
 
 def score_values(run: RunView) -> dict[str, object]:
-    """Return the numbers of the same."""
+    """Return the last scores as values of an answer."""
     valid, tests = last_scored(run), run.tests
     return {**_numbers("bleu", valid), **_numbers("test_bleu", tests[-1] if tests else None)}
 

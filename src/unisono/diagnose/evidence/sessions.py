@@ -1,4 +1,4 @@
-"""A run may be started several times; each start that got going is a session."""
+"""A run may be started several times; each start of rank 0 begins a session."""
 
 import math
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class RunSession:
 
 
 def sessions_of(run: RunView) -> tuple[RunSession, ...]:
-    """Return the sessions in the order of time, as rank 0 lived them."""
+    """Return the sessions in the order of time, as rank 0 recorded them."""
     seen = _signs_of_life(run)
     starts = sorted((s for s in run.starts if s.rank == 0), key=lambda start: start.time)
     if not starts:

@@ -1,4 +1,4 @@
-"""What arithmetic says of a step: the operations, the bytes to exchange, and their seconds.
+"""What arithmetic says about a step: the operations, the bytes to exchange, their seconds.
 
 Of an imported run nothing but the step time is measured. A step of T seconds holds computing C
 and exchange E, one after the other or partly at the same time, so T is never less than the
@@ -38,7 +38,7 @@ class ImportedExchange:
     """The bytes through each machine's card, each way, and the seconds they take on the link.
 
     `step` is the median of the measured steps. `seconds` is NaN if the link is not known.
-    `measured` says that its rate was; one that was only bought is the most it can deliver.
+    `measured` says that its rate was measured; a nominal rate is an upper bound.
     """
 
     card_bytes: float
@@ -58,7 +58,7 @@ class ImportedExchange:
 
     @property
     def verdict(self) -> str:
-        """Return bottleneck, not_bottleneck or unknown; only a measured link is acquitted."""
+        """Return bottleneck, not_bottleneck (only for a measured link) or unknown."""
         if NEARLY_ALL <= self.ratio <= MOST_OFF:
             return "bottleneck"
         return "not_bottleneck" if self.ratio <= LITTLE and self.measured else "unknown"
@@ -97,7 +97,7 @@ def computed_bottleneck(about: Imported, ledger: Ledger) -> Bottleneck:
 def port_for(bits_per_second: float) -> int:
     """Return the Mbit/s of the port that carries this rate when it is full, or 0 if none does.
 
-    TCP reaches 94 % of what a port is sold as.
+    TCP reaches 94 % of a port's nominal rate.
     """
     for mbit in PORTS_MBIT:
         if NEARLY_ALL <= bits_per_second / (EFFICIENCY * 1e6 * mbit) <= AS_GOOD_AS_EQUAL:

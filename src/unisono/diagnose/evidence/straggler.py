@@ -122,7 +122,7 @@ class Lateness:
 
 
 def lateness_of(ledger: Ledger) -> Lateness | None:
-    """Return why a rank or a machine is late, on average.
+    """Return why a rank or a machine is late in most updates.
 
     None if none is, if they take turns, or if the records of some ranks are missing.
     """

@@ -1,4 +1,4 @@
-"""What the machines sent and received for each update, and over what."""
+"""What the machines sent and received for each update, and over which interface."""
 
 import ipaddress
 from collections.abc import Callable, Container, Sequence
@@ -28,7 +28,7 @@ class Bytes:
 
     @property
     def more(self) -> float:
-        """Return those of the direction with more."""
+        """Return the bytes of the direction that carried more."""
         return max(self.sent, self.received)
 
     def covers(self, count: float) -> bool:
@@ -38,11 +38,11 @@ class Bytes:
 
 @dataclass(frozen=True)
 class TrafficPath:
-    """From one machine to one address: bytes a second while there was something to send.
+    """From one machine to one address: bytes a second while there was data to send.
 
-    `share` is the part of the training for which there was. `able` is what the way has shown
-    to carry: short messages spend most of their time waiting to be acknowledged, and if the
-    way back is slow, the way there looks as slow.
+    `share` is the share of the training time with data to send. `able` is the highest rate
+    that the path has reached: short messages mostly wait for acknowledgements, and a slow way
+    back makes the way there look slow too.
     """
 
     address: str
@@ -56,10 +56,10 @@ class TrafficPath:
 
 @dataclass(frozen=True)
 class Node:
-    """What one machine did to the network during the stretches of training.
+    """What one machine sent and received during the stretches of training.
 
     `interface` is the one that its processes were told to use; `own` are the bytes of the
-    run's connections to other machines, None where the kernel did not tell.
+    run's connections to other machines, None where the kernel does not count them.
     """
 
     rank: int
@@ -76,9 +76,9 @@ class Node:
 
     @property
     def blurred(self) -> float:
-        """Return which part of a count may be lost where stretches begin and end.
+        """Return the share of a count that may be lost where stretches begin and end.
 
-        Nobody looked at these moments: what was sent up to one is spread over the pause, too.
+        No sample was taken at these moments: interpolation spreads bytes over the pause, too.
         """
         looks = [sample.seconds for sample in self.samples if sample.seconds > 0]
         edge = median(looks) / 2 if looks else 0.0
@@ -95,7 +95,7 @@ class Node:
 
     @property
     def main_way(self) -> TrafficPath | None:
-        """Return the way that carried most."""
+        """Return the path that carried most."""
         return max(self.ways, key=lambda way: way.sent, default=None)
 
     def nominal(self, interface: str) -> int:

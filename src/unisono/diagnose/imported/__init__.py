@@ -1,4 +1,4 @@
-"""Runs of other trainers: what their records tell, what arithmetic adds, what stays unknown."""
+"""Runs of other trainers: what their records say, what arithmetic adds, what stays unknown."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
-"""Answers about an imported run, but for its network: time, training, data, checkpoints.
+"""Answers about an imported run, except its network: time, training, data, checkpoints.
 
-The rules are those of every run; what the records do not tell stays unknown.
+The rules are those of every run; what the records do not say stays unknown.
 """
 
 from statistics import fmean, median, quantiles
@@ -31,7 +31,7 @@ from unisono.units import amount_of_bytes, duration
 
 
 def answer_training_set(case: Case) -> Answer:
-    """Name the files, and nothing that nobody counted."""
+    """Name the files; give no number that nobody counted."""
     names = [
         imported_setting(case.run, "data_layer_params", name)
         for name in ("source_file", "target_file")
@@ -92,7 +92,7 @@ def answer_checkpoint_size(case: Case) -> Answer:
 
 
 def answer_learning_rate(case: Case) -> Answer:
-    """Put the settings into the formula, or tell what was recorded, or both."""
+    """Put the settings into the formula, or say what was recorded, or both."""
     schedule, rates = schedule_of(case.run.config), rates_of(case.run)
     if schedule is not None and rates is not None:
         return check_learning_rate(case)
@@ -198,7 +198,7 @@ def _forced_bleu(case: Case) -> list[str]:
 
 
 def answer_duration(case: Case) -> Answer:
-    """Say how long the records go, and how long the rest would have taken."""
+    """Say what time the records cover, and how long the rest would have taken."""
     run, updates = about(case), last_step(case)
     planned = int(case.setting("train", "max_steps", 0))
     rows = case.ledger.usual

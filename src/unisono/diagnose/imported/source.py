@@ -62,7 +62,7 @@ def imported_headline(case: Case) -> str:
 
 
 def findings(case: Case) -> tuple[Finding, ...]:
-    """Return the remark that this run was imported, with what one has to know to read it."""
+    """Return the note that this run was imported, and what its readers must know."""
     run = about(case)
     told = {"link": "the rate of the link"}
     given = [told.get(name, f"the number of {name}") for name in run.told]
