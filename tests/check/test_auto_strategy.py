@@ -52,12 +52,12 @@ def test_the_least_drastic_way_that_hides_the_exchange(rate, strategy, bits):
     assert ("exact" in choice.reason.split(";")[1]) == (strategy == "ddp")
 
 
-def test_where_no_packed_gradients_hide_the_link_machines_agree_rarely_and_that_is_said():
+def test_where_no_packed_gradients_hide_the_link_machines_synchronise_rarely_and_say_so():
     choice = choose(found(1 * MB))
     assert (choice.strategy, choice.bits) == ("diloco", 4)
     assert 12 <= choice.every <= 20
     assert "with 4-bit ones, 0% like this" in choice.reason
-    assert f"agree on the weights once in {choice.every} updates" in choice.reason
+    assert f"synchronise their weights once in {choice.every} updates" in choice.reason
     assert "takes another course than with exact gradients" in choice.reason
 
 

@@ -1,1 +1,1 @@
-"""What a run will take, before it is paid for."""
+"""What a run will take, measured or computed before anybody pays for it."""

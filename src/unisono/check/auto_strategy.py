@@ -67,13 +67,13 @@ def settle(
 def settle_strategy(
     comm: Comm, settings: Settings, corpus: Corpus, tell: Notify
 ) -> tuple[Settings, Chose | None]:
-    """Settle the strategy as `settle` does, and return the event that tells of it."""
+    """Settle the strategy as `settle` does, and return the event that records it."""
     settled, choice = settle(comm, settings, corpus, tell)
     return settled, None if choice is None else chosen(choice)
 
 
 def chosen(choice: Choice, step: int = 0) -> Chose:
-    """Return the event that tells of a choice."""
+    """Return the event that records a choice."""
     return Chose(
         time=time.time(),
         step=step,
@@ -109,7 +109,7 @@ def _still(before: Choice, machines: int) -> Choice:
 
 
 def choose(found: Forecast) -> Choice:
-    """Return what the forecast for "auto" came to, and why."""
+    """Return what the forecast chose for "auto", and why."""
     exact, way = found.ways[0], found.chosen
     exchange, reason = way.exchange, f"{_would(exact)} with exact gradients"
     if exchange.local:

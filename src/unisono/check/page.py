@@ -21,13 +21,13 @@ SPEED_BAR_WIDTH = 40
 
 
 def json_of(found: Forecast) -> str:
-    """Return the forecast and all that was measured; what is unknown is null."""
+    """Return the forecast and all measurements; unknown values are null."""
     measured = msgspec.to_builtins(found.measured)
     return json.dumps({**_plain(found), "notes": found.notes, "measured": measured})
 
 
 def simulation_json(made: Simulation, inputs: Mapping[str, Any]) -> str:
-    """Return a forecast on paper, with ranges from faster devices to slower ones."""
+    """Return a simulated forecast, with ranges from faster devices to slower ones."""
     plain = _plain(made.found)
     others = zip(made.slower.by_machines, made.faster.by_machines, strict=True)
     for some, (slower, faster) in zip(plain["nodes"], others, strict=True):
@@ -48,7 +48,7 @@ def simulation_json(made: Simulation, inputs: Mapping[str, Any]) -> str:
 
 
 def _plain(found: Forecast) -> dict[str, Any]:
-    """Return the forecast; `nodes` has all ways on each number of machines."""
+    """Return the forecast; `nodes` has every exchange on each number of machines."""
     return {
         "format": FORMAT,
         "stop": found.stop,
@@ -226,7 +226,7 @@ def _table(found: Forecast) -> list[str]:
 def table_of(
     ways: Sequence[Scenario], marks: Mapping[int, str], *, interval: bool = True
 ) -> list[str]:
-    """Return a line for each way; `marks` are added to some, by their identity."""
+    """Return a line for each scenario; `marks` are added to some, by their identity."""
     priced = any(way.money > 0 for way in ways)
     within = f"  {'90 % within':<18}" * interval
     header = f"{'machines':>8}  {'exchange':<18}{'a step':>10}{within}{'waiting':>9}"
@@ -296,7 +296,7 @@ def _bars(found: Forecast) -> list[str]:
 
 
 def _doubts(made: Simulation, *, given: bool) -> list[str]:
-    """Say what would be different if the devices were slower or faster."""
+    """Say how the advice would change if the devices were slower or faster."""
     lines = []
     for word, other in (("slower", made.slower), ("faster", made.faster)):
         changes = _changes(made.found, other)

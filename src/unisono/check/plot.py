@@ -1,7 +1,7 @@
 """Speed and hours over the number of machines: one picture in SVG that needs nothing else.
 
-Both axes are in powers of two, so that twice the machines for twice the speed is a straight
-line. Hours are those of one machine divided by the speed: they stand at the right.
+Both axes are in powers of two, so that twice the speed for twice the machines is a straight
+line. The right axis shows hours: those of one machine divided by the speed.
 """
 
 import math
@@ -15,9 +15,9 @@ from unisono.report.panel import Point, Span
 
 WIDTH, HEIGHT = 760.0, 460.0
 LEFT, RIGHT, TOP, BOTTOM = 78.0, 80.0, 96.0, 52.0
-MOST_GRID_LINES = 13  # across the paper
-COLUMN = 112.0  # that a name takes in the legend
-NEAREST = 22.0  # that two numbers may stand below the axis
+MOST_GRID_LINES = 13  # across the chart
+COLUMN = 112.0  # width of a name in the legend
+NEAREST = 22.0  # smallest distance of two numbers below the axis
 PLOT_HUES = ("first", "second", "third", "fourth", "fifth")
 STYLE = """
 svg { --paper: #fbfaf7; --ink: #20242b; --soft: #5b6470; --grid: #e3e0d9;

@@ -47,7 +47,7 @@ FEWEST_ROUNDS = 4
 WARM_UPS = 2
 # If rounds take so long that the fewest do not fit into the time, two are enough.
 LATE_SECONDS, FEWEST_IF_LATE = 15.0, 2
-REST_SECONDS = 5.0  # for what comes after them, besides a pass or two through the model
+REST_SECONDS = 5.0  # kept for what follows, besides a pass or two through the model
 PASSES = 3
 SUM_SECONDS = 0.5
 FIRST_SUM_BYTES = 1 << 20
@@ -200,7 +200,7 @@ def _network(comm: Comm, seconds: float) -> _Network:
 
 
 def _passes(deadline: probe_updates.Deadline, each: float, rest: float) -> int:
-    """Return in how many passes to see when gradients are ready; one takes `each` seconds."""
+    """Return how many passes to time gradients in; one takes `each` seconds."""
     if deadline.allows((PASSES + WARM_UPS + FEWEST_ROUNDS) * each + rest):
         return PASSES
     # Half the rest is enough: this matters more than the translations.
@@ -233,9 +233,9 @@ def _turns(
     rest: float,
     sizes: tuple[int, int],
 ) -> tuple[list[probe_results.Update], list[probe_results.Sum]]:
-    """Compute, exchange and pack in turns until it is time; return the first two by round.
+    """Compute, exchange and pack in turns until time is up; return the first two by round.
 
-    There are always two. No other begins that would leave less than `rest` seconds.
+    It makes two rounds at least, and begins none that would leave less than `rest` seconds.
     """
     size, most = sizes
     updates, sums = [], []

@@ -29,17 +29,17 @@ from unisono.translate.beam import search
 
 ROUND_SECONDS = 1.0
 MOST_REPEATS = 50
-# Of a large update only so much is computed: the rest follows from its size.
+# Of a large update only this much is computed: the rest follows from its size.
 SLICE_SECONDS = 3.0
 DRAINED, DRAINED_SECONDS = 12, 3.0
 EVALUATED, EVALUATED_SECONDS = 3, 1.0  # times, unless these take longer
-ROWS, WORDS = 64, 12  # of a translation: enough to know what a word takes
+ROWS, WORDS = 64, 12  # words of a translation: enough to measure the time of one
 PROBED_PARTS: tuple[StepPart, ...] = ("forward", "backward", "optimizer")
 
 
 @dataclass(frozen=True)
 class NoExchange:
-    """Every process for itself."""
+    """A strategy without any exchange: each process updates its own weights."""
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         return AllReduce().attach(model, Solo(World(device=comm.world.device)))
@@ -64,10 +64,9 @@ class ProbeUpdates:
         self._works.close()  # type: ignore[attr-defined]
 
     def first_update(self) -> float:
-        """Make an update of the longest sentences, speaking to nobody; return its seconds.
+        """Make an update of the longest sentences without communicating; return its seconds.
 
-        If anything does not fit into the memory, it is this: weights, gradients, optimizer and
-        the largest of micro-batches.
+        Nothing needs more memory: weights, gradients, optimizer and the largest micro-batch.
         """
         parts, batch = self._session.parts, longest(self._session.stream)
         alone = replace(parts, comm=Solo(World(device=parts.comm.world.device)))
@@ -114,7 +113,7 @@ class ProbeUpdates:
         return _positions(work.batches) / max(1, _positions(done))
 
     def loader_seconds(self) -> float:
-        """Return how long an update's data take if nobody computes meanwhile."""
+        """Return how long an update's data take while nothing else computes."""
         with closing(self._session.stream.from_position(1, 0)) as works:  # type: ignore[type-var]
             began, seconds, count = time.perf_counter(), 0.0, 0
             while count < DRAINED and seconds < DRAINED_SECONDS:
@@ -125,7 +124,7 @@ class ProbeUpdates:
     def gradients(self, model: TransformerModel, passes: int) -> list[Gradient]:
         """Return when in a backward pass each weight's gradient is final, in that order.
 
-        Of so many `passes` the last counts: those before make room for all that it needs.
+        The last of so many `passes` counts: those before it allocate the memory.
         """
         parts, weights = self._session.parts, [w for w in model.parameters() if w.requires_grad]
         batch = next(self._works).batches[0].to(self._device)
@@ -166,8 +165,8 @@ class ProbeUpdates:
     def translation_seconds(self, model: TransformerModel) -> float:
         """Return the time for what a validation translates, from the first words of a batch.
 
-        A model that has not learnt anything does not end a sentence: what is measured is the
-        time of a word, and as many are counted as the reference has.
+        An untrained model does not end its sentences, so this measures the time of one word and
+        multiplies it by the length of the reference.
         """
         evaluator, size = self._session.evaluator, self._session.parts.comm.world.size
         valid, wanted = evaluator.valid, None if evaluator.bleu else evaluator.samples
@@ -223,7 +222,7 @@ SPARE_SECONDS = 25.0
 
 @dataclass(frozen=True, eq=False)
 class Deadline:
-    """When the measuring is to be over (`until`), by this process's clock, and when all is."""
+    """The deadline of the rounds (`until`), by this process's clock, and of everything."""
 
     comm: Comm
     until: float
@@ -233,7 +232,7 @@ class Deadline:
         return self.until + SPARE_SECONDS
 
     def allows(self, seconds: float = 0.0) -> bool:
-        """Return whether so much more fits in, on every process. All have to ask together."""
+        """Return whether so many seconds fit, on every process. All call this together."""
         return not self.comm.any(time.perf_counter() + seconds > self.end)
 
 

@@ -1,11 +1,11 @@
-"""A forecast for machines that one does not have: `unisono simulate`.
+"""A forecast for machines that you do not have: `unisono simulate`.
 
 It builds what probes would find from a few figures about the model and the machines, and
 hands that to the same forecast as `check`. As everywhere in Unisono, an update has the same
 number of tokens on one device or on sixteen: with more devices each computes less and
-exchanges as much. A device computes its share in one micro-batch. How long evaluations and
-checkpoints compute is unknown on paper and left out; that machines with local updates agree
-before each of them is counted.
+exchanges as much. A device computes its share in one micro-batch. The computing time of
+evaluations and checkpoints is unknown here and left out; the exchange that precedes each of
+them when machines make local updates is counted.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ DOUBT = 0.20
 class SimulatedJob:
     """What is to be trained, and how fast a device computes.
 
-    `memory_rate` are the bytes a second that its memory moves; 0 is what usually goes with
+    `memory_rate` is the bandwidth of its memory in bytes a second; 0 means the usual one for
     `flops_per_second`.
     """
 
@@ -94,7 +94,7 @@ class SimulatedJob:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A forecast on paper, and the same if devices compute slower or faster than assumed."""
+    """A simulated forecast, and those for slower and faster devices than assumed."""
 
     job: SimulatedJob
     found: Forecast
@@ -105,7 +105,7 @@ class Simulation:
 def simulate_run(
     job: SimulatedJob, machines: Sequence[int], devices: int, link: Link
 ) -> Simulation:
-    """Return what one machine makes of the job, and each number of `machines`.
+    """Return the forecast of the job on one machine and on each number of `machines`.
 
     Each machine has so many `devices`. Each number is compared with one machine, and with
     every smaller number that was asked about.

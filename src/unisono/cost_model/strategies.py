@@ -126,8 +126,8 @@ STRATEGIES = {
         StrategyFacts(
             "compressed",
             "unisono.comm.strategies.compressed:Compressed",
-            price="each gradient is rounded to {bits} bits a number, and what rounding drops "
-            "is added to the next, as is what reading words adds to theirs",
+            price="each gradient is rounded to {bits} bits a number; what rounding drops, and the "
+            "delayed part of the embedding's gradient, is added to the next",
             arithmetic=_QUANTIZED,
             wire_bytes=_quantized_gradient,
             kept_numbers=3,  # the buckets, the residuals, those of an unfinished update
@@ -154,9 +154,9 @@ STRATEGIES = {
         StrategyFacts(
             "diloco",
             "unisono.comm.strategies.diloco:Diloco",
-            price="each machine makes updates of its own, and all agree on the weights "
+            price="each machine makes updates of its own, and all synchronise their weights "
             "{often}, in {bits} bits a number: training takes another course than with exact "
-            "gradients, the more so the rarer they agree",
+            "gradients, the more so the more rarely they synchronise",
             arithmetic=_QUANTIZED,
             wire_bytes=_quantized_gradient,
             kept_numbers=3,  # the buckets, the weights all have in common, the residuals

@@ -24,7 +24,7 @@ def send_heartbeat(config: SidecarConfig, heartbeat: Heartbeat) -> Reply | None:
     """Send a heartbeat to rank 0's sidecar; return its reply, or None if there was none.
 
     A refused connection is an error: nothing listens there any more. So is one that was closed
-    before the reply: strangers crowd the server, but it is there.
+    before the reply: strangers fill the server, but it is alive.
     """
     deadline = time.monotonic() + config.limit
     try:

@@ -19,7 +19,7 @@ from unisono.secure.channel import Channel
 from unisono.secure.server import SecureServer
 
 CONNECTION_SECONDS = 5.0
-# While strangers crowd the server, and for this long after that, silence does not count.
+# While strangers fill the server, and for this long after that, silence does not count.
 CROWDED_SECONDS = 3.0
 
 
@@ -27,7 +27,7 @@ class HeartbeatServer:
     """Accepts heartbeats on the socket that rank 0's worker has opened."""
 
     def __init__(self, config: SidecarConfig, tell: Callable[[str], None]) -> None:
-        """Call `tell` with who did not know the secret."""
+        """Call `tell` about clients that did not know the secret."""
         self._config, self._lock = config, threading.Lock()
         self._clock = AwakeClock(time.monotonic())
         now = self._clock.read(time.monotonic())
@@ -53,7 +53,7 @@ class HeartbeatServer:
             return self._detector.never_heard(self._now())
 
     def is_settled(self, heartbeat: Heartbeat) -> bool:
-        """Return whether everybody who can be told has been told."""
+        """Return whether every rank that still answers knows of the loss."""
         with self._lock:
             return self._detector.is_settled(self._now())
 

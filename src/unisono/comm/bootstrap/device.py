@@ -1,7 +1,7 @@
 """On which device a process computes, and whether torch, driver and GPU go together.
 
-A GPU that torch cannot use is an error, never a reason to train on the CPU in silence:
-`device = "cpu"` is how one does that beside a GPU.
+A GPU that torch cannot use is an error, never a reason to train on the CPU silently: to train
+on the CPU of a machine with GPUs, set `device = "cpu"`.
 """
 
 import os
@@ -66,7 +66,7 @@ def ask_torch() -> TorchCuda:
 
 
 def pick_device(wanted: str) -> str:
-    """Return "cuda" or "cpu" for "auto", "cpu" or "cuda"; a GPU that is no use is an error."""
+    """Return "cuda" or "cpu" for "auto", "cpu" or "cuda"; an unusable GPU is an error."""
     if wanted == "cpu":
         return "cpu"
     return device_for(wanted, ask_torch(), read_driver(), os.environ)

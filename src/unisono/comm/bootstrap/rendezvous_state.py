@@ -32,7 +32,7 @@ Node = tuple[str, int, int]
 
 
 class StateRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the agents agree on: the round, who takes part, who waits, who was heard when."""
+    """What the agents agree on: the round, its members, who waits, and signs of life."""
 
     round: int
     complete: bool

@@ -78,7 +78,7 @@ class RollCall:
             self._wait_for_all()
             return self._judge_devices()
         listening = listen(self.network.address, 0)
-        # The others come to see whether they reach us; both prove that they know the secret.
+        # The others check whether they reach us; both ends prove that they know the secret.
         server = SecureServer(listening, self._secret, lambda _: None, self.notify)
         try:
             self._register(port=listening.getsockname()[1])

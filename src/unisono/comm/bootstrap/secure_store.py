@@ -32,7 +32,7 @@ class StoreRequest(msgspec.Struct, frozen=True, array_like=True):
     keys: tuple[str, ...] = ()
     values: tuple[bytes, ...] = ()
     amount: int = 0
-    seconds: float = 0.0  # how long a missing key may be waited for
+    seconds: float = 0.0  # how long to wait for a missing key
 
 
 class StoreReply(msgspec.Struct, frozen=True, array_like=True):
@@ -61,11 +61,11 @@ class StoreServer:
     def _serve(self, channel: Channel) -> None:
         try:
             while True:
-                content = channel.receive(None)  # who knows the secret may be silent
+                content = channel.receive(None)  # an authenticated client may be silent
                 reply = self._answer(msgspec.msgpack.decode(content, type=StoreRequest))
                 channel.send(msgspec.msgpack.encode(reply), CALL_SECONDS)
         except msgspec.MsgspecError:
-            return  # that is no client of ours
+            return  # not a client of this run
 
     def _answer(self, request: StoreRequest) -> StoreReply:
         with self._changed:

@@ -99,7 +99,7 @@ def _contacted(sockets: Sequence[socket.socket], own: Sequence[str]) -> socket.s
 def host_store(listening: socket.socket, path: str = "", notify: Notify = no_notice) -> Store:
     """Return a store that answers on `listening` and owns that socket from now on.
 
-    A Unix socket listens at `path`. `notify` is told who did not know the secret.
+    A Unix socket listens at `path`. `notify` is called about clients without the secret.
     """
     endpoint = path or listening.getsockname()[:2]
     return serve_store(listening, endpoint, secret_of(os.environ), notify)

@@ -1,9 +1,8 @@
 """One process on a CPU that takes several micro-batches through the model at once.
 
 Threads that each have a micro-batch of their own use the cores better than threads that
-share every single product
-(docs/explanations/model.md says by how much). Each has a twin of the model: the
-same weights, gradients of its own, which are summed in a fixed order at the end.
+share every single product (docs/explanations/model.md says by how much). Each has a twin of
+the model: the same weights, but gradients of its own, summed in a fixed order at the end.
 """
 
 import time
