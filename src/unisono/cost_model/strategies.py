@@ -126,8 +126,8 @@ STRATEGIES = {
         StrategyFacts(
             "compressed",
             "unisono.comm.strategies.compressed:Compressed",
-            price="each gradient is rounded to {bits} bits a number; what rounding drops, and the "
-            "delayed part of the embedding's gradient, is added to the next",
+            price="each gradient is rounded to {bits} bits a number; what rounding drops, and "
+            "the delayed part of the embedding's gradient, is added to the next",
             arithmetic=_QUANTIZED,
             wire_bytes=_quantized_gradient,
             kept_numbers=3,  # the buckets, the residuals, those of an unfinished update
