@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,15 +30,26 @@ class HangError(BaseException):
 class Reader:
     """A sample of files, the commands that read them, and which files carry checksums.
 
-    Where the checksums are made to match (`rehash`), damage reaches what is behind them; where
-    they are not, damage to files other than the manifest must be refused.
+    Where the checksums in the file `rehash` are made to match, damage reaches what is behind
+    them; where they are not, damage to files other than `checked_by` must be refused. Only
+    files below `damaged` are damaged. Commands read `given`, or the file it names after "@".
+    `cost` is how many cases of other readers a case takes the time of.
     """
 
     sample: Path
     commands: tuple[Arguments, ...]
     given: str = ""
     rehash: str = ""
-    checked: bool = False
+    checked_by: str = ""
+    damaged: str = "."
+    cost: int = 1
+
+    def input_in(self, copy: Path) -> bytes:
+        """Return what the commands read from standard input."""
+        if not self.given.startswith("@"):
+            return self.given.encode()
+        path = copy / self.given[1:]
+        return path.read_bytes() if path.is_file() else b""
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,13 @@ SCORE = command("score", "@/output.de", "@/test.de")
 LIST_ENTRY = command("corpora", "list", "@/entry.toml")
 IMPORT_LOG = command("import", "openseq2seq", "@/log.txt", "--to", "@/run")
 IMPORT_CONFIG = command("import", "config", "@/config.py", "--to", "@/new.toml")
+GET = command("corpora", "get", "entry.toml", "--from", "given", "--offline", "--to", "got")
+IMPORT_EVENTS = command("import", "tensorboard", "events", "--to", "run")
+TRAIN_ON = command("train", "config.toml", "--set", "train.max_steps=4")
+PREPARE_TEXT = command("prepare", "config.toml", "--workers", "1")
+AVERAGE = command("average", "run", "--to", "bundle")
+REPORT_MD = command("report", "@", "--md")
+REPORT_JSON = command("report", "@", "--json")
 TRAIN = command("train", "@/config.toml", "--set", "corpus.directory=@/none")
 PREPARE = command("prepare", "@/config.toml", "--set", "corpus.directory=@/none")
 
@@ -81,7 +99,8 @@ def damaged_copy(reader: Reader, target: Path, draw: random.Random) -> tuple[str
     """Copy the sample to `target` and damage a file of it; return which, and if it changed."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(reader.sample, target)
-    files = sorted(path for path in target.rglob("*") if path.is_file())
+    below = (target / reader.damaged).rglob("*")
+    files = sorted(path for path in below if path.is_file() and path.suffix != ".lock")
     path = draw.choice(files)
     before = path.read_bytes()
     mutate_file(path, draw)
@@ -105,10 +124,11 @@ def _make_hashes_match(manifest: Path, path: Path) -> None:
 def read_damaged(reader: Reader, target: Path, seed: int) -> list[Outcome]:
     """Damage a copy of the sample as `seed` says, and have it read by every command."""
     file, changed = damaged_copy(reader, target, random.Random(seed))
-    hashed = reader.checked and changed and not file.endswith("manifest.json")
+    hashed = bool(reader.checked_by) and changed and not file.endswith(reader.checked_by)
     outcomes = []
     for words in (list(make(target)) for make in reader.commands):
-        code, shown, crashed = run(words, reader.given.encode())
+        with chdir(target):
+            code, shown, crashed = run(words, reader.input_in(target))
         obeyed = printable(shown, LAYOUT) != shown
         outcomes.append(Outcome(seed, file, words[0], crashed, hashed and code == 0, obeyed))
     return outcomes

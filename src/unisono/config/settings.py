@@ -14,8 +14,8 @@ from unisono.optim.settings import Adam, Optimizer
 from unisono.schedules import Schedule, Transformer
 from unisono.translate.settings import Decoding
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Positive = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 

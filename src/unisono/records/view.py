@@ -19,6 +19,7 @@ from unisono.records.events import (
     Ended,
     Found,
     Lost,
+    Number,
     RolledBack,
     Sample,
     Saved,
@@ -27,6 +28,7 @@ from unisono.records.events import (
     Tested,
     Validated,
     Warned,
+    Whole,
     from_lines,
 )
 from unisono.records.layout import RunDirectory, numbered_files
@@ -51,14 +53,14 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
     trainer: str
     source: str
-    every_steps: int = 0
+    every_steps: Whole = 0
     clock: bool = False
     ended: bool = False
-    processes: int = 0
-    machines: int = 0
-    parameters: int = 0
+    processes: Whole = 0
+    machines: Whole = 0
+    parameters: Whole = 0
     device: str = ""
-    link_bits_per_second: float = 0.0
+    link_bits_per_second: Number = 0.0
     link_measured: bool = False
     told: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
