@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from unisono.bundle.pieces import pieces_of
 from unisono.check.simulate import SimulatedJob, Simulation, simulate_run
 from unisono.config.load import read_toml, resolve
 from unisono.config.settings import Settings
@@ -69,15 +70,26 @@ def get_corpus(
     return data
 
 
-def prepare(config: ConfigLike, /, *, workers: int = 1, **changes: Any) -> Corpus:
+def prepare(
+    config: ConfigLike,
+    /,
+    *,
+    workers: int = 1,
+    like: str | Path | None = None,
+    **changes: Any,
+) -> Corpus:
     """Clean the text that `config` names, learn subwords, write a corpus, and return it.
 
     A corpus that is there and up to date is left alone. Each keyword is a setting or a table of
     them: `seed=2`, `corpus={"vocabulary": 8000}`. With `workers` above 1, other processes share
-    the work on large text; a script then needs the usual `if __name__ == "__main__":`.
+    the work on large text; a script then needs the usual `if __name__ == "__main__":`. The
+    pieces of the run or bundle `like` encode the text, or of what `[start]` names.
     """
     settings = settings_from(config, changes, training=False)
-    deque(prepare_corpus(settings.data, settings.corpus, workers=workers), maxlen=0)
+    origin = like or settings.start.from_
+    pieces = pieces_of(Path(origin)) if origin else None
+    steps = prepare_corpus(settings.data, settings.corpus, workers=workers, like=pieces)
+    deque(steps, maxlen=0)
     return open_corpus(Path(settings.corpus.directory))
 
 

@@ -218,9 +218,14 @@ def _gradients(
     )
 
 
+def trained_numbers(model: TransformerModel) -> int:
+    """Return how many numbers of the model are not frozen: updates move and exchange these."""
+    return sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+
+
 def _sizes(model: TransformerModel, pairs: Sequence[probe_results.OneWay]) -> tuple[int, int]:
     """Return the bytes of a first sum, which must not take long, and the most there may be."""
-    most = sum(weight.numel() for weight in model.parameters()) * FLOAT
+    most = trained_numbers(model) * FLOAT
     known = [FIRST_SUM_BYTES, most, *(int(pair.rate * SUM_SECONDS) for pair in pairs)]
     return max(FLOAT, min(known)), most
 
@@ -271,7 +276,7 @@ def _job(
     closing = sync.closing_steps if sync.closing_steps < limits.max_steps else 0
     count = len(trial.tokens)
     return probe_results.TrainingJob(
-        parameters=sum(weight.numel() for weight in model.parameters()),
+        parameters=trained_numbers(model),
         tokens_per_update=sum(trial.tokens) / count,
         sentences_per_update=sum(trial.sentences) / count,
         updates=updates,
@@ -299,6 +304,7 @@ def _low_rank_numbers(model: TransformerModel, rank: int) -> int:
 
 def _narrowing(comm: Comm, model: TransformerModel, rank: int) -> float:
     """Return the seconds that PowerSGD computes in an update."""
-    shapes = [(s[0], s[1]) for s in (w.shape for w in model.parameters()) if len(s) == 2]
+    trained = (weight.shape for weight in model.parameters() if weight.requires_grad)
+    shapes = [(shape[0], shape[1]) for shape in trained if len(shape) == 2]
     narrow = [shape for shape in shapes if low_rank_numbers(*shape, rank) < shape[0] * shape[1]]
     return 0.0 if comm.world.size == 1 else low_rank_cost(comm, narrow, rank)

@@ -20,7 +20,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from unisono.cli.options import config_argument, set_option
+from unisono.cli.options import PathType, config_argument, set_option
 from unisono.cli.pages.console import PrintableConsole
 from unisono.config.load import load_settings
 from unisono.config.settings import Settings
@@ -46,16 +46,26 @@ Progress = tuple[str, int, int]  # a stage, and how much of it is done, of how m
     type=click.Choice(["drop", "fail"]),
     help="What to do with lines that are not valid UTF-8; overrides corpus.invalid.",
 )
+@click.option(
+    "--like",
+    type=PathType,
+    help="A run, bundle or Hugging Face directory whose pieces encode the text, in place of "
+    "new ones. Default: what [start] names.",
+)
 def prepare(
-    config: Path, overrides: tuple[str, ...], workers: int, invalid: str | None
+    config: Path,
+    overrides: tuple[str, ...],
+    workers: int,
+    invalid: str | None,
+    like: Path | None,
 ) -> None:
     """Clean the text that CONFIG names, learn subwords, and write a corpus."""
     chosen = [f"corpus.invalid={invalid}"] if invalid else []
     settings = load_settings(config, [*overrides, *chosen], training=False)
-    prepare_for(settings, workers=workers)
+    prepare_for(settings, workers=workers, like=like)
 
 
-def prepare_for(settings: Settings, workers: int = 0) -> None:
+def prepare_for(settings: Settings, workers: int = 0, like: Path | None = None) -> None:
     """Prepare the corpus of `settings`, with progress on standard error.
 
     Without a number of workers there are as many as cores.
@@ -64,7 +74,7 @@ def prepare_for(settings: Settings, workers: int = 0) -> None:
 
     began, directory = time.monotonic(), settings.corpus.directory
     count = workers or len(os.sched_getaffinity(0))
-    stage, done, total = show_progress(_stages(settings, count))
+    stage, done, total = show_progress(_stages(settings, count, like))
     if stage == "up to date":
         print(f"corpus {directory} is up to date", file=sys.stderr)
         return
@@ -82,10 +92,16 @@ def prepare_for(settings: Settings, workers: int = 0) -> None:
     print("\n".join(_summary(directory, manifest, took, width)), file=sys.stderr)
 
 
-def _stages(settings: Settings, workers: int) -> Generator[Progress, None, None]:
+def _stages(
+    settings: Settings, workers: int, like: Path | None
+) -> Generator[Progress, None, None]:
+    from unisono.bundle.pieces import pieces_of
     from unisono.prepare.build import prepare_corpus
 
-    with closing(prepare_corpus(settings.data, settings.corpus, workers=workers)) as steps:
+    origin = like or settings.start.from_
+    pieces = pieces_of(Path(origin)) if origin else None
+    steps = prepare_corpus(settings.data, settings.corpus, workers=workers, like=pieces)
+    with closing(steps):
         for step in steps:
             yield step.stage, step.done, step.total
 
@@ -95,7 +111,8 @@ def _summary(directory: str, manifest: Any, took: str, width: int) -> Iterator[s
     dropped = sum(drop.count for drop in manifest.dropped_from(training=True).values())
     size = sum(entry.source.text_bytes + entry.target.text_bytes for entry in manifest.inputs)
     vocabulary = " + ".join(f"{count:,}" for count in _vocabularies(manifest))
-    given = " (from pieces_model)" if manifest.learning.algorithm == "given" else ""
+    origins = {"given": " (from pieces_model)", "like": " (inherited)"}
+    given = origins.get(manifest.learning.algorithm, "")
     yield (
         f"corpus {directory}: {train.pairs:,} training pairs "
         f"({dropped:,} dropped), {train.source_tokens:,} + {train.target_tokens:,} pieces, "

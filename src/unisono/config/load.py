@@ -168,7 +168,7 @@ def _explain(message: str, table: dict[str, Any], kind: Any, where: str) -> Conf
     owner = _type_at(kind, table, keys)
     place = f"{where} {_place(keys)}".strip()
     if unknown := _UNKNOWN.search(message):
-        fields = () if owner is None else owner.__struct_fields__
+        fields = () if owner is None else owner.__struct_encode_fields__
         owner_name = f" of {_place(keys)}" if keys else ""
         return ConfigError(
             f"`{unknown['key']}` is not a setting{owner_name}",
@@ -195,7 +195,7 @@ def _wrong_value(what: str, table: Any, kind: Any, keys: list[str], where: str) 
     place = " ".join(part for part in (where, _place(tables), last) if part)
     owner = _type_at(kind, table, tables)
     hint = _fields(owner).get(last)
-    choices = list(get_args(hint)) if get_origin(hint) is Literal else []
+    choices = _choices(hint)
     if last == "name" and tables:
         family = _fields(_type_at(kind, table, tables[:-1])).get(tables[-1])
         choices = [struct.__struct_config__.tag for struct in _structs(family)]
@@ -207,6 +207,12 @@ def _wrong_value(what: str, table: Any, kind: Any, keys: list[str], where: str) 
         where=place,
         fix=f"one of: {', '.join(map(str, choices))}" if choices else _default(owner, last),
     )
+
+
+def _choices(hint: Any) -> list[Any]:
+    """Return the values of a choice, or of a list of choices."""
+    options = [hint, *get_args(hint)]
+    return [v for option in options if get_origin(option) is Literal for v in get_args(option)]
 
 
 def _place(keys: list[str]) -> str:
@@ -228,7 +234,7 @@ def _default(owner: Any, name: str) -> str:
 def _fields(struct: Any) -> dict[str, Any]:
     if struct is None:
         return {}
-    return {field.name: field.type for field in msgspec.structs.fields(struct)}
+    return {field.encode_name: field.type for field in msgspec.structs.fields(struct)}
 
 
 def _extra_keys(keys: list[str]) -> list[str]:

@@ -1,8 +1,10 @@
 """Settings that are valid one by one but cannot work together."""
 
+from typing import get_args
+
 import msgspec
 
-from unisono.config.settings import Data, Settings, TextPair
+from unisono.config.settings import Data, Freezable, Settings, Start, TextPair
 from unisono.cost_model import strategies
 from unisono.errors import ConfigError, suggest
 from unisono.models.settings import check_choices
@@ -24,6 +26,7 @@ def check_text(settings: Settings, *, where: str) -> None:
 def check_training(settings: Settings, *, where: str) -> None:
     """Raise a ConfigError for the first combination that makes training impossible."""
     _check_model(settings, where)
+    _check_start(settings.start, where)
     _check_limits(settings, where)
     _check_batching(settings, where)
     _check_schedule(settings, where)
@@ -117,6 +120,28 @@ def _check_model(settings: Settings, where: str) -> None:
             where=f"{where} [model] max_positions",
             fix=f"set `max_positions = {needed}` or more, or lower `corpus.max_pieces`, "
             "`decoding.max_ratio` or `decoding.max_extra`",
+        )
+
+
+def _check_start(start: Start, where: str) -> None:
+    for name in ("freeze", "old_test"):
+        if getattr(start, name) and not start.from_:
+            raise ConfigError(
+                f"`{name}` is given, but nothing to start from",
+                where=f"{where} [start] {name}",
+                fix=f"name a run or a bundle in `from`, or leave `{name}` out",
+            )
+    if set(start.freeze) == set(get_args(Freezable)):
+        raise ConfigError(
+            "everything is frozen: nothing is left to train",
+            where=f"{where} [start] freeze",
+            fix='leave one part out, such as `freeze = ["embeddings", "encoder"]`',
+        )
+    if len(start.old_test) not in (0, 2):
+        raise ConfigError(
+            f"an old test set is two files, not {len(start.old_test)}",
+            where=f"{where} [start] old_test",
+            fix='write `old_test = ["test.en", "test.de"]`: source and target',
         )
 
 

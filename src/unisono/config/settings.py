@@ -119,6 +119,21 @@ class Checkpoints(StrictTable, frozen=True):
     keep: Annotated[int, msgspec.Meta(ge=2)] = 2
 
 
+Freezable = Literal["embeddings", "encoder", "decoder"]
+
+
+class Start(StrictTable, frozen=True):
+    """Weights to begin with: those of a run, a bundle or a Hugging Face directory; "" is none.
+
+    What is in `freeze` stays as it was there. `old_test` names source and target of a test set
+    that the weights were good at; "" takes that of the run they come from.
+    """
+
+    from_: str = msgspec.field(default="", name="from")
+    freeze: tuple[Freezable, ...] = ()
+    old_test: tuple[str, ...] = ()
+
+
 class Settings(StrictTable, frozen=True, kw_only=True):
     """All settings of one run."""
 
@@ -127,6 +142,7 @@ class Settings(StrictTable, frozen=True, kw_only=True):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     data: Data
     corpus: CorpusSettings
+    start: Start = Start()
     model: TransformerSettings = TransformerSettings()
     batching: Batching = Batching()
     optimizer: Optimizer = Adam()

@@ -120,7 +120,8 @@ class Dropped(msgspec.Struct, frozen=True):
 
 class Learning(msgspec.Struct, frozen=True, kw_only=True):
     """The origin of the vocabulary: learnt by "bpe" or "unigram" from a sample of `lines`
-    lines, or "given" as model files with the hashes `models`.
+    lines, or "given" as model files with the hashes `models`, or "like" that of another model,
+    whose pieces have one hash together.
     """
 
     algorithm: str = ""

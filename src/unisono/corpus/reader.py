@@ -29,6 +29,7 @@ from unisono.corpus.manifest import (
     text_file,
 )
 from unisono.errors import DataError, suggest
+from unisono.text.inherited import LIKE
 from unisono.text.load import load_tokenizers
 from unisono.text.normalise import Normalisation
 from unisono.text.tokenizer import Tokenizers, pieces_files
@@ -39,6 +40,10 @@ _IRRELEVANT = {"directory", "invalid"}
 _MODEL_FILES = {"pieces_model", "target_pieces_model"}
 # How pieces are learnt, which is irrelevant if a model is given.
 _LEARNING = {"vocabulary", "pieces", "byte_fallback", "character_coverage", "learning_lines"}
+
+
+# What a corpus has from the model whose pieces it inherited, whatever the settings say.
+_INHERITED = {"joint", "tags", "plain_quotes", "lowercase"}
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,8 @@ def differences(
     then = then | {name: getattr(manifest, name) for name in names}
     given = now.get("pieces_model") and then.get("pieces_model")
     skipped = _IRRELEVANT | (_LEARNING if given else set())
+    if manifest.learning.algorithm == LIKE:
+        skipped |= _LEARNING | _MODEL_FILES | _INHERITED
     for name in sorted((now.keys() | then.keys()) - skipped):
         if now.get(name) != then.get(name):
             yield SettingDifference(name, then.get(name), now.get(name))

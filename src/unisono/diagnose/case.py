@@ -98,6 +98,12 @@ class Case:
         return tuple(session.size for session in self.sessions)
 
     @property
+    def trained(self) -> int:
+        """Return how many parameters updates move and exchange; frozen ones do not count."""
+        started = self.run.last_starts[0] if self.run.last_starts else None
+        return started.trained or started.parameters if started else 0
+
+    @property
     def parameters(self) -> int:
         """Return the number of weights of the model, or 0 if no process recorded it."""
         return self.run.last_starts[0].parameters if self.run.last_starts else 0

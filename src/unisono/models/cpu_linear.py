@@ -70,12 +70,17 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        rows, x_grad, weight_grad = _rows(grad), torch.empty_like(x), torch.empty_like(weight)
-        multiply(rows, weight, out=_rows(x_grad))
-        multiply(rows.t(), _rows(x), out=weight_grad)
-        return x_grad, weight_grad, rows.sum(0)
+        needs_x, needs_weight, _ = ctx.needs_input_grad
+        rows, x_grad, weight_grad, bias_grad = _rows(grad), None, None, None
+        if needs_x:
+            x_grad = torch.empty_like(x)
+            multiply(rows, weight, out=_rows(x_grad))
+        if needs_weight:
+            weight_grad, bias_grad = torch.empty_like(weight), rows.sum(0)
+            multiply(rows.t(), _rows(x), out=weight_grad)
+        return x_grad, weight_grad, bias_grad
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

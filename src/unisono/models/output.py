@@ -13,7 +13,7 @@ the other special ones included. The rows that round the matrix up get none of i
 model returns no logits for them: rounding does not change the loss.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -84,7 +84,9 @@ class _ChunkedLoss(torch.autograd.Function):
         ctx: Any, states: Tensor, matrix: Tensor, ids: Tensor, smoothing: float
     ) -> Tensor:
         loss = states.new_zeros(())
-        states_grad, matrix_grad = torch.empty_like(states), torch.zeros_like(matrix)
+        moves = ctx.needs_input_grad[1]  # not if the matrix is frozen
+        states_grad = torch.empty_like(states)
+        matrix_grad = torch.zeros_like(matrix) if moves else None
         size = max(1, CHUNK_LOGITS // matrix.size(0))
         # One buffer for the logits of all chunks: allocating costs more than the computation.
         buffer = states.new_empty(min(size, len(states)), matrix.size(0))
@@ -93,15 +95,15 @@ class _ChunkedLoss(torch.autograd.Function):
             logits = multiply(some, matrix.t(), out=buffer[: len(some)])  # (C, V)
             loss += _loss_and_gradient(logits, some_ids, smoothing)
             multiply(logits, matrix, out=some_grad)
-            matrix_grad.addmm_(logits.t(), some)
+            if matrix_grad is not None:
+                matrix_grad.addmm_(logits.t(), some)
         ctx.save_for_backward(states_grad, matrix_grad)
         return loss
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        states_grad, matrix_grad = ctx.saved_tensors
-        return states_grad * scale, matrix_grad * scale, None, None
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        return *_scaled(ctx.saved_tensors, scale), None, None
 
 
 class _GpuChunkedLoss(torch.autograd.Function):
@@ -123,7 +125,8 @@ class _GpuChunkedLoss(torch.autograd.Function):
     ) -> Tensor:
         loss = torch.zeros((), device=states.device)
         states_grad = torch.empty_like(states)
-        matrix_grad = torch.zeros_like(matrix, dtype=torch.float32)
+        moves = ctx.needs_input_grad[1]
+        matrix_grad = torch.zeros_like(matrix, dtype=torch.float32) if moves else None
         rows, columns = states.to(kind), matrix.to(kind)
         size = max(1, GPU_CHUNK_LOGITS // matrix.size(0))
         split = (tensor.split(size) for tensor in (rows, ids, counts, states_grad))
@@ -133,15 +136,20 @@ class _GpuChunkedLoss(torch.autograd.Function):
             gradient = logits.to(kind)
             del logits
             some_grad.copy_(gradient @ columns)
-            matrix_grad += gradient.t() @ some
+            if matrix_grad is not None:
+                matrix_grad += gradient.t() @ some
         ctx.save_for_backward(states_grad, matrix_grad)
         return loss
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
-        states_grad, matrix_grad = ctx.saved_tensors
-        return states_grad * scale, matrix_grad * scale, None, None, None, None
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        return *_scaled(ctx.saved_tensors, scale), None, None, None, None
+
+
+def _scaled(gradients: Sequence[Tensor | None], scale: Tensor) -> tuple[Tensor | None, ...]:
+    """Return all gradients times `scale`; a frozen weight has none."""
+    return tuple(None if gradient is None else gradient * scale for gradient in gradients)
 
 
 def _counted_loss_and_gradient(

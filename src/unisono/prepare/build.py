@@ -25,7 +25,7 @@ from unisono.prepare.extend import add_sources, reweight
 from unisono.prepare.first_pass.clean_text import clean_training_text, read_held_out
 from unisono.prepare.first_pass.filters import OVERLAP, Drops
 from unisono.prepare.first_pass.languages import check_installed
-from unisono.prepare.job import PrepareJob, PrepareProgress, list_inputs
+from unisono.prepare.job import PrepareJob, PrepareProgress, check_tags, list_inputs
 from unisono.prepare.second_pass.encode import TokenizerFiles
 from unisono.prepare.second_pass.vocabulary import (
     check_held_out,
@@ -35,6 +35,7 @@ from unisono.prepare.second_pass.vocabulary import (
 )
 from unisono.prepare.second_pass.write import SplitWriter
 from unisono.prepare.up_to_date import compare_corpus, is_taken, remove_leftovers
+from unisono.text.inherited import InheritedPieces
 from unisono.text.tokenizer import Tokenizers
 
 # With less text one process is done before others have started.
@@ -44,19 +45,24 @@ _BUSY = "wait until it has finished, or choose another corpus.directory"
 
 
 def prepare_corpus(
-    data: Data, settings: CorpusSettings, *, workers: int = 1
+    data: Data,
+    settings: CorpusSettings,
+    *,
+    workers: int = 1,
+    like: InheritedPieces | None = None,
 ) -> Generator[PrepareProgress, None, None]:
     """Prepare the corpus of `settings.directory`, and yield the progress.
 
     Nothing happens until the caller iterates; the corpus is complete when the iterator ends.
     An existing corpus stays as it is if it is up to date, is extended if there is more
     training text than before, and is refused otherwise. With more than one worker as many
-    processes start, unless there is little text; the result is the same.
+    processes start, unless there is little text; the result is the same. The pieces are learnt
+    from the text, unless it is to be encoded `like` that of another model.
     """
     check_installed(settings)
     inputs = list_inputs(data)
     others = workers if workers > 1 and text_bytes_of(inputs) >= _SMALL_BYTES else 0
-    job = PrepareJob(data, settings, inputs, others)
+    job = PrepareJob(data, settings, inputs, others, like)
     path = job.path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +94,8 @@ def _update(job: PrepareJob) -> Generator[PrepareProgress, None, None]:
 def _build(job: PrepareJob, directory: Path) -> Generator[PrepareProgress, None, None]:
     drops, scratch = Drops(), directory / "clean"
     scratch.mkdir()
-    given = load_given(job.settings, job.tags)
+    check_tags(job)
+    given = load_given(job.settings, job.tags, job.like)
     held_out = read_held_out(job)
     if given:
         check_held_out(given[0], held_out)
@@ -133,6 +140,14 @@ def _check_some_left(pairs: int, drops: Drops) -> None:
     )
 
 
+def _normalised(job: PrepareJob) -> dict[str, bool]:
+    """Return how the text was normalised, which may be inherited."""
+    return {
+        "plain_quotes": job.normalise.plain_quotes,
+        "lowercase": job.normalise.lowercase,
+    }
+
+
 def _manifest(
     job: PrepareJob,
     records: list[Input],
@@ -155,5 +170,5 @@ def _manifest(
         dropped=drops.summary(),
         learning=learning,
         first_pairs=splits.first_pairs,
-        settings=recorded_settings(job.settings),
+        settings=recorded_settings(job.settings) | _normalised(job),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from unisono.config.settings import CorpusSettings, Data, TextPair
 from unisono.errors import ConfigError, DataError
+from unisono.text.inherited import InheritedPieces
 from unisono.text.normalise import Normalisation
 
 _SIMILAR = 0.8  # how alike two names must be for one to be a misspelling of the other
@@ -60,13 +61,15 @@ class PrepareProgress:
 class PrepareJob:
     """Turn the text of `inputs` into the corpus of `settings`, with `workers` processes.
 
-    With 0 workers this process does everything itself.
+    With 0 workers this process does everything itself. The pieces of a model that is there
+    already, `like`, take the place of what the settings say about pieces.
     """
 
     data: Data
     settings: CorpusSettings
     inputs: list[RawPair]
     workers: int
+    like: InheritedPieces | None = None
 
     @property
     def path(self) -> Path:
@@ -79,11 +82,15 @@ class PrepareJob:
     @property
     def normalise(self) -> Normalisation:
         """Return the normalisation of every line."""
+        if self.like is not None:
+            return self.like.normalisation
         return Normalisation(self.settings.plain_quotes, self.settings.lowercase)
 
     @property
     def tags(self) -> tuple[str, ...]:
         """Return the tags that source lines may begin with."""
+        if self.like is not None:
+            return tuple(self.like.tokenizers.source.tags)
         used = (raw.tag for raw in self.inputs if raw.tag)
         return tuple(dict.fromkeys([*self.settings.tags, *used]))
 
@@ -118,6 +125,17 @@ def list_inputs(data: Data) -> list[RawPair]:
         for path in raw.files:
             _check_exists(path, raw.where, named)
     return inputs
+
+
+def check_tags(job: PrepareJob) -> None:
+    """Raise an error if a text has a tag that inherited pieces do not have."""
+    for raw in job.inputs if job.like is not None else ():
+        if raw.tag and raw.tag not in job.tags:
+            raise ConfigError(
+                f"the pieces of {job.like.origin if job.like else ''} have no tag {raw.tag}",
+                where=raw.where,
+                fix="leave the tag out, or use one of: " + (" ".join(job.tags) or "none"),
+            )
 
 
 def _raw_pairs(data: Data, valid: TextPair) -> Iterator[RawPair]:

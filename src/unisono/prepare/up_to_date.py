@@ -15,7 +15,8 @@ from unisono.corpus.manifest import MANIFEST, CorpusManifest, Input
 from unisono.corpus.reader import check_file, differences, open_corpus
 from unisono.errors import ConfigError
 from unisono.prepare.job import PrepareJob, PrepareProgress, RawPair
-from unisono.prepare.second_pass.vocabulary import given_models
+from unisono.prepare.second_pass.vocabulary import given_models, inherited_learning
+from unisono.text.inherited import LIKE
 
 _FIX = "remove the directory, or choose another corpus.directory"
 _BLOCK_FILE = re.compile(r"train\.\d+\.(hashes|(source|target)\.(ids|offsets))")
@@ -55,9 +56,8 @@ def compare_corpus(job: PrepareJob) -> Generator[PrepareProgress, None, CorpusCo
         f"{d.name} was {_toml(d.then)}, now {_toml(d.now)}"
         for d in differences(manifest, job.settings, job.languages)
     ]
-    models = [sha256_of(model) for model in given_models(job.settings)]
-    if not found and models != manifest.learning.models:
-        found.append("pieces_model is another file of the same name")
+    if not found and (other := _other_pieces(job, manifest)):
+        found.append(other)
     total, done = sum(raw.bytes for raw in job.inputs), 0
     hashes: list[tuple[str, ...]] = []
     for raw in job.inputs:
@@ -78,6 +78,19 @@ def compare_corpus(job: PrepareJob) -> Generator[PrepareProgress, None, CorpusCo
     now = [raw.weight for raw in job.train]
     added = job.inputs[len(manifest.inputs) :]
     return CorpusComparison(manifest, added, then != now[: len(then)])
+
+
+def _other_pieces(job: PrepareJob, manifest: CorpusManifest) -> str:
+    """Say how the pieces that the corpus was made with differ from those wanted now; or ""."""
+    learning = manifest.learning
+    if job.like is not None:
+        same = learning.models == inherited_learning(job.like).models
+        return "" if same else f"its pieces are not those of {job.like.origin}"
+    if learning.algorithm == LIKE:
+        return "" if learning.models else "its pieces are inherited"
+    models = [sha256_of(model) for model in given_models(job.settings)]
+    same = models == learning.models
+    return "" if same else "pieces_model is another file of the same name"
 
 
 def _check_tags_are_known(path: Path, manifest: CorpusManifest, job: PrepareJob) -> None:

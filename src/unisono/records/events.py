@@ -50,6 +50,8 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
     numbers of `bits` bits once in `every` updates, and gradients in buckets of `bucket_mb`; 0
     means that an older version did not record it. `fabric` lists the InfiniBand or RoCE
     adapters that NCCL uses, `gpu` is the name of its GPU, `precision` that of its arithmetic.
+    Of all `parameters`, `trained` are not frozen; 0 means all. `start` is where the first
+    weights of the run come from, and `start_sha256` their hash; rank 0 alone records them.
     """
 
     step: Whole
@@ -74,6 +76,9 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
     bits: Whole = 32
     every: Whole = 1
     bucket_mb: Number = 0.0
+    trained: Whole = 0
+    start: str = ""
+    start_sha256: str = ""
 
 
 class StepTaken(Event, frozen=True, kw_only=True, tag="step"):

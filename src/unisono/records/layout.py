@@ -22,6 +22,7 @@ class RunDirectory:
         self.losses = path / "losses"  # the loss of each validation sentence
         self.loss_tokens = self.losses / "tokens.npy"
         self.bundle = path / "bundle"  # the directory to ship
+        self.start = path / "start"  # a copy of what the run started from
 
     def events(self, rank: int) -> Path:
         """Return the events of process `rank`."""

@@ -1,5 +1,6 @@
 """The protocol of tokenizers, and the four special ids that all of them share."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -65,6 +66,14 @@ class Tokenizers:
     @property
     def kind(self) -> str:
         return self.target.kind
+
+    @property
+    def fingerprint(self) -> str:
+        """Return one hash of all pieces: the same pieces mean the same ids."""
+        found = hashlib.sha256(self.kind.encode())
+        for name, content in sorted(self.files.items()):
+            found.update(f"\n{name} {len(content)}\n".encode() + content)
+        return found.hexdigest()
 
     @property
     def files(self) -> dict[str, bytes]:

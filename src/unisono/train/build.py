@@ -30,6 +30,7 @@ from unisono.train.evaluation import EvaluationSplit, Evaluator, spread_evenly
 from unisono.train.loop import Session
 from unisono.train.precision import Precision, fastest_precision
 from unisono.train.process_setup import Signals, all_fit, set_randomness
+from unisono.train.start import freeze, load_start
 from unisono.train.step import Parts
 from unisono.translate.settings import Decoding
 
@@ -56,8 +57,8 @@ CLEAN_PAIRS = 500  # training pairs that every validation scores without dropout
 def build_session(
     settings: Settings, corpus: Corpus, comm: Comm, signals: Signals, strategy: Strategy
 ) -> tuple[Session, TransformerModel]:
-    """Return everything the loop uses, and the model; no file is read or written yet."""
-    fresh = partial(_fresh_model, settings, corpus)
+    """Return everything the loop uses, and the model; nothing is written yet."""
+    fresh = partial(_fresh_model, settings, corpus, leads=comm.world.leads)
     model = all_fit(comm, settings, lambda: fresh().to(device_of(comm)))
     broadcast_weights(comm, model)
     compiling_of(settings).prepare(model)
@@ -113,10 +114,15 @@ def strategy_for(settings: Settings, comm: Comm) -> Strategy:
     return strategy_of(settings.sync, settings.train.max_steps, adaptive=adaptive)
 
 
-def _fresh_model(settings: Settings, corpus: Corpus) -> TransformerModel:
+def _fresh_model(settings: Settings, corpus: Corpus, *, leads: bool) -> TransformerModel:
+    """Return the model before its first update; only the leading process reads weights."""
     set_randomness(settings.seed)
     sizes = corpus.manifest.vocabulary, corpus.manifest.source_vocabulary
-    return build_model(settings.model, *sizes)
+    model = build_model(settings.model, *sizes)
+    if leads and settings.start.from_:
+        load_start(model, Path(settings.run))
+    freeze(model, settings.start)
+    return model
 
 
 def bpe_dropout_of(settings: Settings, corpus: Corpus) -> BpeDropout | None:

@@ -44,6 +44,7 @@ from unisono.train.preconditions import (
 from unisono.train.process_setup import Signals, choose_gpu_kernels, keep_freed_memory
 from unisono.train.progress import Progress
 from unisono.train.run_lock import RunLock, lock_run
+from unisono.train.start import check_start, keep_start, recorded_start
 from unisono.train.step import warm_up
 from unisono.train.supervision import Supervision, Unsupervised, sampling, supervised_group
 
@@ -160,6 +161,8 @@ def _started(
 ) -> Started:
     world, sync = session.parts.comm.world, session.settings.sync
     facts = STRATEGIES[sync.strategy]
+    run = Path(session.settings.run)
+    origin = recorded_start(run) if world.leads and session.settings.start.from_ else None
     return Started(
         time=time.time(),
         step=restored.progress.step,
@@ -172,6 +175,9 @@ def _started(
         threads=torch.get_num_threads(),
         strategy=sync.strategy if world.size > 1 else "solo",
         parameters=sum(weight.numel() for weight in model.parameters()),
+        trained=sum(w.numel() for w in model.parameters() if w.requires_grad),
+        start=origin.origin if origin else "",
+        start_sha256=origin.sha256 if origin else "",
         updates_per_epoch=session.stream.updates_in(restored.progress.epoch),
         checkpoint=restored.name,
         seconds=restored.progress.seconds,
@@ -221,7 +227,14 @@ def _write_bundle(
 def _lock(settings: Settings, corpus: Corpus, comm: Comm) -> RunLock | None:
     if not comm.world.leads:
         return None
-    return lock_run(settings, corpus, describe_environment(_devices()))
+    check_start(settings, corpus)
+    lock = lock_run(settings, corpus, describe_environment(_devices()))
+    try:
+        keep_start(settings, corpus)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
 
 
 def _devices() -> list[str]:

@@ -182,7 +182,8 @@ def _fixed(settings: Settings) -> dict[str, Any]:
             flat.update({f"{name}.{key}": inner for key, inner in value.items()})
         else:
             flat[name] = value
-    may = {f"train.{limit}" for limit in LIMITS} | {"corpus.directory"}
+    # What the run started from is compared by its hash, wherever it is now.
+    may = {f"train.{limit}" for limit in LIMITS} | {"corpus.directory", "start.from"}
     return {key: value for key, value in flat.items() if key not in may}
 
 

@@ -137,6 +137,8 @@ def _vocabulary(manifest: CorpusManifest) -> Iterator[str]:
         yield f"tags: {' '.join(manifest.tags)}"
     if learning.algorithm == "given":
         yield "from given model files; sha256 " + ", ".join(learning.models)
+    elif learning.algorithm == "like":
+        yield "inherited from another model; sha256 " + ", ".join(learning.models)
     elif learning.algorithm:
         yield f"learnt by {learning.algorithm} from {learning.lines:,} lines"
     yield (

@@ -99,15 +99,27 @@ def answer_checkpoint_size(case: Case) -> Answer:
     return _answered(case, files, moments, averages_of(case.run.config))
 
 
+def _numbers(case: Case, times: int) -> str:
+    if case.trained < case.parameters:
+        return f"4 bytes × the state of {case.trained:,} parameters that are not frozen"
+    return f"{case.parameters:,} × 4 bytes × {times}"
+
+
 def _answered(case: Case, files: Files, moments: int, averages: int) -> Answer:
     weights = BYTES_PER_NUMBER * case.parameters
     exchange = files.sizes.get(EXCHANGE, 0)
-    expected = weights * (1 + moments + averages) + exchange
+    # Frozen parameters have no moments.
+    optimizer = BYTES_PER_NUMBER * (moments * case.trained + averages * case.parameters)
+    expected = weights + optimizer + exchange
     off = files.bytes - expected
     fits = abs(off) <= OVERHEAD_BYTES + OVERHEAD_SHARE * expected
-    kept = {0: "", 1: ", the optimizer's momentum as much again"}.get(
-        moments, ", the two moments of Adam twice as much again"
-    )
+    if case.trained < case.parameters:
+        kept = f", the optimizer's state of {case.trained:,} that are not frozen "
+        kept += amount_of_bytes(BYTES_PER_NUMBER * moments * case.trained)
+    else:
+        kept = {0: "", 1: ", the optimizer's momentum as much again"}.get(
+            moments, ", the two moments of Adam twice as much again"
+        )
     kept += ", the moving average of the weights as much again" if averages else ""
     kept += f", the state of the exchange {amount_of_bytes(exchange)}" if exchange else ""
     moments += averages
@@ -129,7 +141,7 @@ def _answered(case: Case, files: Files, moments: int, averages: int) -> Answer:
             f"{amount_of_bytes(files.sizes.get(WEIGHTS, 0))} {WEIGHTS}, expected "
             f"{amount_of_bytes(weights)} = {case.parameters:,} × 4 bytes",
             f"{amount_of_bytes(files.sizes.get(OPTIMIZER, 0))} {OPTIMIZER}, expected "
-            f"{amount_of_bytes(moments * weights)} = {case.parameters:,} × 4 bytes × {moments}",
+            f"{amount_of_bytes(optimizer)} = {_numbers(case, moments)}",
             f"difference {percent(off / expected)}; sizes are {files.source}",
             f"{count(len(case.run.saves), 'checkpoint')} saved in all; "
             f"`checkpoint.keep` says how many stay",

@@ -75,8 +75,8 @@ def better_exchange(case: Case, alone: Alone) -> Better | None:
     work = ComputeTimes(forward, backward, optimizer, other=max(0.0, rest), tail=_tail(case))
     workers = max(1, round(case.size / alone.machines))
     cluster = Cluster(alone.machines, workers, Link(rate))
-    ways = [way for way in choices(case.parameters, cluster, work) if _is_another(case, way)]
-    steps = [step_on(cluster, work, way, case.parameters) for way in ways]
+    ways = [way for way in choices(case.trained, cluster, work) if _is_another(case, way)]
+    steps = [step_on(cluster, work, way, case.trained) for way in ways]
     options = [
         Option(step.seconds, step.waiting, way.local)
         for step, way in zip(steps, ways, strict=True)
@@ -109,14 +109,14 @@ def _alone(
     work = ComputeTimes(forward, backward, other=data + copied + other, tail=_tail(case))
     on_cpu = here[0].device == "cpu"
     cluster = Cluster(1, len(here), Link(1.0), BETWEEN_PROCESSES if on_cpu else INSIDE)
-    exchange = exact_exchange(case.parameters, cluster)
+    exchange = exact_exchange(case.trained, cluster)
     return Alone(
         host=host,
         machines=len(hosts),
         processes=len(here),
         share=share,
         share_seconds=(forward + backward) * share,
-        seconds=step_on(cluster, work, exchange, case.parameters).seconds,
+        seconds=step_on(cluster, work, exchange, case.trained).seconds,
         together=case.ledger.mean_step,
     )
 

@@ -15,7 +15,7 @@ def expected_bytes(case: Case) -> int:
 
     Of a low-rank strategy it is the mean over the updates, of which the first are exact.
     """
-    exact = ring_bytes(case.parameters, case.size)
+    exact = ring_bytes(case.trained, case.size)
     facts = _facts(case)
     if case.size < 2 or facts.exact:
         return exact
@@ -36,7 +36,7 @@ def arithmetic(case: Case) -> str:
         ranks=case.size,
         senders=payload.senders,
         bits=payload.bits,
-        parameters=case.parameters,
+        parameters=case.trained,
         numbers=payload.low_rank_numbers,
         rank=_rank(case),
     )
@@ -63,7 +63,7 @@ def _payload(case: Case) -> strategies.Payload:
     )
     # A process that left no record took part all the same.
     return strategies.Payload(
-        case.parameters,
+        case.trained,
         len(machines),
         case.size,
         starts[0].bits if starts else 32,
@@ -81,6 +81,8 @@ def _low_rank_numbers(case: Case) -> int:
     except msgspec.ValidationError:
         return 0
     shapes = matrix_shapes(settings, facts.vocabulary, facts.source_vocabulary)
+    if case.trained < case.parameters:
+        return 0  # which matrices are frozen is not looked into
     vectors = case.parameters - sum(rows * columns for rows, columns in shapes)
     if vectors < 0:
         return 0  # the settings are not those of the model that was trained

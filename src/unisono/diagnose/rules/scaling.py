@@ -139,7 +139,7 @@ def _buckets(case: Case) -> int:
         return 1
     told = [start.bucket_mb for start in case.run.last_starts if start.bucket_mb]
     size = max((*told, 0.0)) or case.setting("sync", "bucket_mb", 0.0) or USUAL_BUCKET_MB
-    return max(1, math.ceil(4 * case.parameters / (size * MIB)))
+    return max(1, math.ceil(4 * case.trained / (size * MIB)))
 
 
 def _rounds(case: Case) -> float:

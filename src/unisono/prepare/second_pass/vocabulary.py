@@ -20,6 +20,7 @@ from unisono.prepare.first_pass.clean_text import CleanChunk, CleanText, HeldOut
 from unisono.prepare.job import PrepareJob, PrepareProgress
 from unisono.prepare.second_pass.encode import UNKNOWN_SHOWN, LineEncoder
 from unisono.process_pool import worker_pool
+from unisono.text.inherited import LIKE, InheritedPieces
 from unisono.text.load import load_tokenizer
 from unisono.text.sentence_pieces import SentencePieces, learn_pieces
 from unisono.text.tokenizer import UNKNOWN_ID, Tokenizers
@@ -113,9 +114,14 @@ def given_models(settings: CorpusSettings) -> list[Path]:
 
 
 def load_given(
-    settings: CorpusSettings, tags: Sequence[str] = ()
+    settings: CorpusSettings, tags: Sequence[str] = (), like: InheritedPieces | None = None
 ) -> tuple[Tokenizers, Learning] | None:
-    """Load the models that the settings name, if any; the source's must have `tags`."""
+    """Load the models that the settings name, if any; the source's must have `tags`.
+
+    What is inherited comes before what the settings say.
+    """
+    if like is not None:
+        return like.tokenizers, inherited_learning(like)
     models = given_models(settings)
     if not models:
         return None
@@ -132,6 +138,11 @@ def load_given(
     ]
     learning = Learning(algorithm="given", models=[sha256_of(path) for path in models])
     return Tokenizers(tokenizers[0], tokenizers[-1]), learning
+
+
+def inherited_learning(like: InheritedPieces) -> Learning:
+    """Return the record of inherited pieces."""
+    return Learning(algorithm=LIKE, models=[like.tokenizers.fingerprint])
 
 
 def learn_vocabulary(
@@ -182,7 +193,7 @@ def check_train(
 
     Text `added` to a corpus uses the vocabulary that the corpus has.
     """
-    given = learning.algorithm == "given"
+    given = learning.algorithm in ("given", LIKE)
     limit = _MOST_UNKNOWN_GIVEN if given else _MOST_UNKNOWN_LEARNT
     place = _ADDED if added else _GIVEN if given else _LEARNT
     counts = (
