@@ -3,14 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test long quick check format docs lock sbom pictures dist clean
+.PHONY: help setup demo test long quick check format docs lock sbom pictures dist container-test clean
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 setup: $(VENV)/ready ## create .venv with the pinned dependencies
 
-$(VENV)/ready: requirements.lock requirements-build.lock requirements-cpu.lock requirements-cuda.lock pyproject.toml
+$(VENV)/ready: $(wildcard requirements*.lock) pyproject.toml
 	PYTHON="$(PYTHON)" VENV="$(VENV)" TORCH="$(TORCH)" TORCH_INDEX="$(TORCH_INDEX)" tools/setup.sh
 	touch $@
 
@@ -18,13 +18,13 @@ demo: setup ## train, score, translate and explain a model on the built-in corpu
 	$(BIN)/unisono demo
 
 test: setup check ## lint, types and all tests but the long ones
-	$(BIN)/python -m pytest -rs -n 3 --dist loadfile --no-loadscope-reorder -m "not long"
+	$(BIN)/python -m pytest -rs -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not container"
 
 long: setup ## tests of minutes each: every case on fake GPUs, the self-test, the wheel
 	$(BIN)/python -m pytest -m long
 
 quick: setup ## the default tier: no extra processes, under a minute
-	$(BIN)/python -m pytest -m "not ranks and not slow and not long"
+	$(BIN)/python -m pytest -m "not ranks and not slow and not long and not container"
 
 check: setup ## lint, formatting and types
 	$(BIN)/ruff check .
@@ -50,6 +50,9 @@ pictures: setup ## make the pictures of docs/images again; needs Chromium and so
 dist: setup ## build the wheel and the source archive in dist/
 	rm -rf dist build
 	$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('dist'); b.build_wheel('dist')"
+
+container-test: setup ## build the image on a Debian made here and train in it; root, buildah, debootstrap
+	$(BIN)/python -m pytest -m container
 
 clean: ## remove the environment and caches; runs and corpora stay
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

@@ -5,6 +5,8 @@
 #   TORCH_INDEX=URL  take the pinned version from this index (a GPU build, say), and what it needs
 #                    besides the lock files, whose hashes do not cover it
 #   TORCH=skip       use the torch that the system's Python has (a vendor's container)
+# ONLY=packages installs what Unisono needs to run, and neither Unisono nor what its development
+# needs: a container image has Unisono in a layer of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=${VENV:-.venv} python=${PYTHON:-python3}
@@ -23,6 +25,7 @@ fi
 mkdir -p "$venv/reports"
 locked requirements-build.lock
 locked requirements.lock
+[ "${ONLY:-}" = packages ] || locked requirements-dev.lock
 if [ "${TORCH:-}" = skip ]; then
     echo "setup: torch is the system's"
 elif [ -n "${TORCH_INDEX:-}" ]; then
@@ -35,6 +38,7 @@ else
     locked requirements-cuda.lock
 fi
 rm -rf "$venv/found"
+if [ "${ONLY:-}" = packages ]; then exit; fi
 pip install --no-build-isolation --no-deps --editable .
 [ "${TORCH:-}" = skip ] || pip check
 "$venv/bin/python" -c 'import torch; print("setup: torch", torch.__version__)'
