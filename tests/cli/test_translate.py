@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from models.sample import SETTINGS
 from unisono.bundle.reader import ensemble, open_bundle
 from unisono.bundle.writer import write_bundle
 from unisono.cli import unisono
-from unisono.errors import DataError
+from unisono.errors import ConfigError, DataError
 from unisono.models.transformer import build_model
 from unisono.text.load import BytePieces
 from unisono.text.normalise import Normalisation
@@ -271,3 +272,39 @@ def test_nothing_is_loaded_that_translating_does_not_need(home):
         [sys.executable, "-c", code], input="a b\n", capture_output=True, text=True, check=True
     )
     assert done.stderr == "set()\n"
+
+
+def translated(home, text, *options):
+    """Return the exit code, the output, and what was said, for a whole text."""
+    words = ["translate", "--model", str(home / "one"), "--device", "cpu", *options]
+    done = CliRunner().invoke(unisono, words, input=text)
+    return done.exception, done.stdout_bytes
+
+
+def test_a_whole_text_keeps_its_lines_and_white_space(home):
+    failed, out = translated(home, "  One two. Three!\r\n\n- four\n", "--documents")
+    assert failed is None
+    translations = (
+        open_bundle(home / "one").translator().translate(["One two.", "Three!", "four"])
+    )
+    assert out.decode() == "  {} {}\r\n\n- {}\n".format(*translations)
+
+
+def test_a_page_keeps_its_tags_and_entities(home):
+    page = '<p class="a&amp;b">One two.<br>Three!</p><!-- four --> &copy; 5\n'
+    failed, out = translated(home, page, "--html")
+    assert failed is None
+    one, three = open_bundle(home / "one").translator().translate(["One two.", "Three!"])
+    expected = f'<p class="a&amp;b">{escape(one, quote=False)}<br>{escape(three, quote=False)}'
+    assert out.decode() == expected + "</p><!-- four --> &copy; 5\n"
+
+
+def test_whole_texts_say_what_they_cannot_do(home):
+    for options in (["--json"], ["--prefixes", str(home / "one")]):
+        failed, out = translated(home, "One.", "--documents", *options)
+        assert isinstance(failed, ConfigError)
+        assert "not for whole texts" in str(failed)
+    failed, _ = translated(home, b"One \xff two.", "--documents")
+    assert isinstance(failed, DataError)
+    assert "byte 5 is not UTF-8" in str(failed)
+    assert translated(home, b"", "--documents") == (None, b"")

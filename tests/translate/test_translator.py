@@ -74,13 +74,22 @@ def test_a_long_line_is_cut_into_even_chunks_and_nothing_is_lost():
     assert parts == [3, 1, 0]
 
 
-@pytest.mark.parametrize("max_pieces", [1, 7, 21, 22])
-def test_cutting_keeps_every_piece(max_pieces):
-    ids = list(range(4, 26))
-    chunks = translator(max_pieces=max_pieces)._chunks([], ids)
-    assert [piece for chunk in chunks for piece in chunk] == ids
+def test_a_long_line_is_split_between_sentences_and_clauses():
+    short = translator(max_pieces=20, language="en")
+    line = "Mr. Ho sat down. It rained, so we stayed."
+    chunks = ["Mr. Ho sat down.", "It rained,", "so we stayed."]
+    assert short.translate([line]) == [" ".join(short.translate(chunks))]
+
+
+@pytest.mark.parametrize("max_pieces", [1, 2, 7, 21, 22])
+def test_splitting_keeps_every_piece(max_pieces):
+    text = "Ünïcödé, wörds. And möre"
+    [ids] = BytePieces().encode([text])
+    chunks = translator(max_pieces=max_pieces)._chunks([], text, ids)
+    spaces = BytePieces().encode([" "])[0]
+    kept = [piece for piece in ids if [piece] != spaces]
+    assert [piece for chunk in chunks for piece in chunk if [piece] != spaces] == kept
     assert max(map(len, chunks)) <= max_pieces
-    assert max(map(len, chunks)) - min(map(len, chunks)) <= 1
 
 
 def test_the_longest_lines_come_first_and_fit_the_budget():

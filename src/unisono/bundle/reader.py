@@ -68,6 +68,7 @@ def ensemble(
         decoding or about.decoding,
         normalisation=Normalisation(about.plain_quotes, about.lowercase),
         max_pieces=min(bundle.description.max_pieces for bundle in bundles),
+        language=about.source_language,
     )
 
 

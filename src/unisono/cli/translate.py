@@ -21,6 +21,7 @@ from unisono.translate.settings import Decoding, PieceSampling
 
 SPLITS_REPORTED = 5
 LONGEST_INPUT_BYTES = 100_000  # a small model on one core takes seconds for as much
+LONGEST_DOCUMENT_BYTES = 10_000_000
 
 
 @click.command()
@@ -38,6 +39,16 @@ LONGEST_INPUT_BYTES = 100_000  # a small model on one core takes seconds for as 
     default="unisono",
     show_default=True,
     help="What searches; ctranslate2 takes an export of `unisono export` as --model.",
+)
+@click.option(
+    "--documents",
+    is_flag=True,
+    help="The input is a whole text: find its sentences; keep lines and white space.",
+)
+@click.option(
+    "--html",
+    is_flag=True,
+    help="The input is an HTML page: translate its text; keep tags and entities.",
 )
 @click.option("--beam", type=click.IntRange(1), default=None, help="Beam size; 1 is greedy.")
 @click.option(
@@ -99,6 +110,8 @@ LONGEST_INPUT_BYTES = 100_000  # a small model on one core takes seconds for as 
 def translate(
     models: tuple[Path, ...],
     engine: str,
+    documents: bool,
+    html: bool,
     beam: int | None,
     length_penalty: float | None,
     device: str,
@@ -114,18 +127,24 @@ def translate(
 
     The output has as many lines as the input, in the same order; an empty line gives an
     empty line. A line longer than the model was trained on is translated in parts, which is
-    noted on standard error; one of over 100,000 bytes is refused. A terminal shows control
+    noted on standard error; one of over 100,000 bytes is refused. With --documents or --html
+    the input is one text of up to 10 MB, of one sentence or many. A terminal shows control
     characters as a replacement; a file or a pipe gets every byte. The models of an
     ensemble must share their vocabulary; the search uses the mean of their probabilities. With
     --sample the same seed draws the same text, whatever the batches and workers.
     """
     sampling = _sampling(sample, drawing)
+    if documents or html:
+        _refuse_lines_only(as_json=as_json, prefixes=prefixes)
     # Each worker has one thread, in numpy's BLAS, too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     workers, translator = _translator(models, engine, device, workers, sampling)
     decoding = _decoding(translator.decoding, beam, length_penalty, n_best, as_json)
     translator = replace(translator, decoding=decoding, best=n_best, sampling=sampling)
     ahead = batch_lines or max(1000, 250 * workers)
+    if documents or html:
+        _translate_document(translator, ahead, workers, markup=html)
+        return
     split = 0
     begins = _with_prefixes(prefixes) if prefixes else (_lines(), ())
     stream = translator.translate_stream(begins[0], ahead, workers, begins[1])
@@ -137,6 +156,51 @@ def translate(
             _report_split(split, number, line.parts, translator.max_pieces)
     if split > SPLITS_REPORTED:
         _say(f"{split:,} lines in total were longer than {translator.max_pieces} pieces")
+
+
+def _refuse_lines_only(**given: object) -> None:
+    for name, value in given.items():
+        if value:
+            option = "--json" if name == "as_json" else f"--{name}"
+            raise ConfigError(
+                f"{option} is for lines, not for whole texts",
+                where=option,
+                fix="leave it out, or leave out --documents and --html",
+            )
+
+
+def _translate_document(translator: Any, ahead: int, workers: int, *, markup: bool) -> None:
+    """Translate all of standard input as one text."""
+    from unisono.text.documents import plan_document
+
+    document = plan_document(
+        _whole_input(), markup=markup, language=translator.language, fits=translator.fits
+    )
+    stream = translator.translate_stream(document.sentences, ahead, workers)
+    text = document.assemble([line.text for line in stream])
+    if sys.stdout.isatty():
+        text = "\n".join(printable(line) for line in text.split("\n"))
+    with writing("standard output"):
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+
+
+def _whole_input() -> str:
+    raw = sys.stdin.buffer.read(LONGEST_DOCUMENT_BYTES + 1)
+    if len(raw) > LONGEST_DOCUMENT_BYTES:
+        raise DataError(
+            f"the text has over {LONGEST_DOCUMENT_BYTES:,} bytes",
+            where="standard input",
+            fix="translate it in several parts",
+        )
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"byte {error.start + 1:,} is not UTF-8: {error.reason}",
+            where="standard input",
+            fix="convert the text first",
+        ) from error
 
 
 def _translator(

@@ -141,6 +141,7 @@ def _translator(
         about.max_pieces,
         TOKENS_IN_FLIGHT,
         engine=engine,
+        language=about.source_language,
     )
 
 

@@ -49,21 +49,27 @@ class SentenceList:
 
 
 def joined(parts: Sequence[DocumentPart], translations: Sequence[str]) -> str:
-    """Return all parts as one text.
-
-    Where two translations meet without anything between them, a space parts them unless the
-    script needs none.
-    """
+    """Return all parts as one text; translations that meet are joined as by `side_by_side`."""
     written: list[str] = []
-    before_was_fixed = True
+    meeting: list[str] = []
     for part in parts:
         text = part.render(translations)
-        is_fixed = isinstance(part, FixedText)
-        if written and text and not is_fixed and not before_was_fixed:
+        if isinstance(part, FixedText):
+            written += [side_by_side(meeting), text]
+            meeting = []
+        else:
+            meeting.append(text)
+    return "".join([*written, side_by_side(meeting)])
+
+
+def side_by_side(texts: Sequence[str]) -> str:
+    """Join texts with a space where they meet, unless their script needs none."""
+    written: list[str] = []
+    for text in texts:
+        if text and written:
             written.append(_between(written[-1][-1:], text[0]))
         if text:
             written.append(text)
-            before_was_fixed = is_fixed
     return "".join(written)
 
 

@@ -11,6 +11,7 @@ in `abbreviations/` say more about a language:
   languages that write nouns small, any capital ("apples etc. We left").
 * `ordinals`: "3." is the third. It does not end a sentence after one of `before_ordinal` or
   before one of `after_ordinal` ("am 3. Mai").
+* `capital_nouns` and `semicolon_asks`: German writes nouns with a capital, Greek asks with ";".
 """
 
 import re
@@ -25,15 +26,16 @@ _CLOSERS = "\"'”’“‘»«›‹)\\]}」』）】〉》〕］｝＂"
 # Marks that always end a sentence: CJK, Devanagari, Urdu, Arabic, Armenian, Ethiopic, Khmer,
 # Burmese, Tibetan.
 _FULL_STOPS = "。！？｡।॥۔؟։።፧។။༎"
-_ENDING = re.compile(
-    rf"(?:[{_FULL_STOPS}]+|[.?!…‥‽\u037e]+)[.?!…{_FULL_STOPS}]*"
-    rf"(?:[{_CLOSERS}]|\[\d{{1,3}}\]|[ \u00a0\u202f]»)*"
-)
+_AFTER = rf"(?:[{_CLOSERS}]|\[\d{{1,3}}\]|[ \u00a0\u202f]»)*"
+_ENDING = re.compile(rf"[.?!…‥‽\u037e{_FULL_STOPS}]+{_AFTER}")
+_GREEK_ENDING = re.compile(rf"[.?!;…\u037e]+{_AFTER}")
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 _OPENERS = "\"'“”„‚‘’«»‹›([{¿¡「『（【《〈〔*_#–—―‐-• \u00a0\u202f"
 _WORD_BEFORE = re.compile(r"(?:[\w№]|(?<=[\w.])[-.’'](?=[\w.]))+\.?$")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
 _NUMBER = re.compile(r"\d{1,3}|[IVXLC]{1,6}")
+# Small letters that begin a sentence: the item of a list, a name such as eBay.
+_SMALL = re.compile(r"[a-z][A-Z)]")
 _ROMAN = re.compile(r"[IVXLCivxlc]+")
 _OUTLINE = re.compile(r"[(\[]?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxIVX]{1,5})[.)]*")
 _QUOTE_GOES_ON = re.compile(r"[とっ、，,]")
@@ -54,6 +56,7 @@ class SplittingRules:
     after_ordinal: frozenset[str] = frozenset()
     ordinals: bool = False
     capital_nouns: bool = False
+    semicolon_asks: bool = False
 
 
 def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
@@ -90,7 +93,8 @@ def _ends_in_paragraph(
     text: str, start: int, stop: int, rules: SplittingRules
 ) -> Iterable[int]:
     quoted_until = start
-    for match in _ENDING.finditer(text, start, stop):
+    ending = _GREEK_ENDING if rules.semicolon_asks else _ENDING
+    for match in ending.finditer(text, start, stop):
         if match.start() < quoted_until:
             continue
         if until := _end_of_quote(text, start, match.start(), stop):
@@ -119,15 +123,17 @@ def _ends_sentence(
     mark, end = match.group(), match.end()
     if end == stop:
         return False  # the paragraph ends there anyway
-    if mark[0] in _FULL_STOPS:
+    if any(stop_mark in mark for stop_mark in _FULL_STOPS):
+        # “走吧！”他说: who said it follows.
+        begins_quoted = mark[-1] == "”" and text[start:end].lstrip()[:1] == "“"
         quoted = mark[-1] not in _FULL_STOPS
-        return not (quoted and _QUOTE_GOES_ON.match(text, end))
+        return not begins_quoted and not (quoted and _QUOTE_GOES_ON.match(text, end))
     if not text[end].isspace():
         # Closing quotes of CJK need no space: 「OK.」
         return mark[-1] in "」』）】》" and not _QUOTE_GOES_ON.match(text, end)
     following = text[end : min(stop, end + _LONGEST_WORD)].lstrip()
     first = following.lstrip(_OPENERS)[:1]
-    if not first or first.islower() or first in ",;:":
+    if not first or first in ",;:?!…" or (first.islower() and not _SMALL.match(following)):
         return False
     only_stop = mark[0] == "." and mark[1:2] != "."
     return not only_stop or not _belongs_to_word(text, start, match, following, rules)
@@ -156,10 +162,11 @@ def _is_abbreviation(word: str, head: str, after: str, rules: SplittingRules) ->
     after = after if initial and after[-1] == "." else after.rstrip(".")
     spaced = head.split()[-1:] + [word]  # "z. B." is the same as "z.B."
     words = {word, "".join(spaced) if spaced[0].endswith(".") else word}
-    if words & rules.goes_on or {word[:1].lower() + word[1:]} & rules.goes_on:
+    words |= {re.split(r"[’']", word)[-1], word[:1].lower() + word[1:]}  # "l'art.", "Vgl."
+    if words & rules.goes_on:
         return True
-    if words & rules.before_number:
-        return after[:1].isdigit() or bool(_ROMAN.fullmatch(after))
+    if words & rules.before_number and (after[:1].isdigit() or _ROMAN.fullmatch(after)):
+        return True
     if words & rules.may_end:
         return not _starts_sentence(after, rules)
     if _INITIALS.fullmatch(word) and word[0].isupper():
@@ -189,13 +196,12 @@ def _rules(language: str) -> SplittingRules:
     names = [language] if language in known_languages() else known_languages()
     loaded = [tomllib.loads((_LISTS / f"{name}.toml").read_text("utf-8")) for name in names]
     if len(loaded) > 1:
-        # An unknown language: small words of one are abbreviations of another.
-        loaded = [{**one, "ordinals": False, "capital_nouns": False} for one in loaded]
+        loaded = [{**one, "capital_nouns": False, "semicolon_asks": False} for one in loaded]
     joined: dict[str, frozenset[str] | bool] = {}
     for name in (field.name for field in fields(SplittingRules)):
         values = [one.get(name, False) for one in loaded]
         lists = [value for value in values if isinstance(value, list)]
         flags = any(value is True for value in values)
-        is_flag = name in ("ordinals", "capital_nouns")
+        is_flag = name in ("ordinals", "capital_nouns", "semicolon_asks")
         joined[name] = flags if is_flag else frozenset(w for words in lists for w in words)
     return SplittingRules(**joined)  # type: ignore[arg-type]

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from unisono.models.transformer import TransformerModel
 from unisono.process_pool import InProcess, ProcessPool, worker_pool
+from unisono.text.document_parts import side_by_side
+from unisono.text.long_sentences import split_to_fit
 from unisono.text.normalise import Normalisation, cut_all
 from unisono.text.tokenizer import END_ID, PADDING_ID, Tokenizers
 from unisono.translate.beam import Hypothesis, search
@@ -91,10 +93,10 @@ class SearchEngine(Protocol):
 class Translator:
     """A model or an ensemble, its tokenizers, and the settings of the search.
 
-    Nothing is ever left out. A line of more than `max_pieces` pieces is split into chunks of
-    about the same length; each is translated by itself, and the results are joined. Choose
-    `max_pieces` no larger than the lengths the models were trained on. The tags at the start
-    of a line apply to each of its chunks.
+    Nothing is ever left out. A line of more than `max_pieces` pieces is split between its
+    sentences or clauses, as its `language` has them; each part is translated by itself, and the
+    results are joined. Choose `max_pieces` no larger than the lengths the models were trained
+    on. The tags at the start of a line apply to each of its parts.
 
     At most `tokens_per_batch` source positions, padding included, are translated at once. Each
     line gets up to `best` alternatives, which the beam has to be wide enough for; with
@@ -110,6 +112,12 @@ class Translator:
     best: int = 1
     sampling: PieceSampling | None = None
     engine: SearchEngine | None = None
+    language: str = ""
+
+    def fits(self, text: str) -> bool:
+        """Say whether `text` is no longer than what the models were trained on."""
+        [ids] = self.tokenizers.source.encode(self._clean([text]))
+        return len(ids) <= self.max_pieces
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Return the translation of each line, in order; an empty line gives an empty line.
@@ -183,10 +191,10 @@ class Translator:
         chunks = [
             [
                 SearchChunk(ids, [] if part else start, (number, part))
-                for part, ids in enumerate(self._chunks(*line))
+                for part, ids in enumerate(self._chunks(tag, text, line))
             ]
-            for number, (start, *line) in enumerate(
-                zip(starts, tags, pieces, strict=True), start=first
+            for number, (start, tag, text, line) in enumerate(
+                zip(starts, tags, rest, pieces, strict=True), start=first
             )
         ]
         found = iter(self._search_all([chunk for line in chunks for chunk in line], by))
@@ -203,17 +211,21 @@ class Translator:
 
     def _alternative(self, parts: list[Hypothesis]) -> RankedTranslation:
         return RankedTranslation(
-            " ".join(self.tokenizers.target.decode([part.ids for part in parts])),
+            side_by_side(self.tokenizers.target.decode([part.ids for part in parts])),
             sum(part.score for part in parts),
             sum(part.log_probability for part in parts),
             sum(len(part.ids) + 1 for part in parts),
         )
 
-    def _chunks(self, tags: Ids, ids: Ids) -> list[Ids]:
-        """Split `ids` into as few chunks as possible, each after all `tags`; [] for no ids."""
-        count = -(-len(ids) // max(1, self.max_pieces - len(tags)))
-        bounds = [len(ids) * index // count for index in range(count)] + [len(ids)]
-        return [tags + ids[start:end] for start, end in pairwise(bounds)]
+    def _chunks(self, tags: Ids, text: str, ids: Ids) -> list[Ids]:
+        """Split `text`, whose pieces are `ids`, into parts that fit, each after all `tags`."""
+        room = max(1, self.max_pieces - len(tags))
+        if len(ids) <= room:
+            return [tags + ids] if ids else []
+        encode = self.tokenizers.source.encode
+        spans = split_to_fit(text, lambda part: len(encode([part])[0]) <= room, self.language)
+        parts = encode([text[start:end] for start, end in spans])
+        return [tags + chunk for part in parts for chunk in _even_chunks(part, room)]
 
     def _search_all(self, chunks: list[SearchChunk], by: Workers) -> Found:
         found: Found = [[] for _ in chunks]
@@ -272,6 +284,13 @@ class Translator:
             left -= sum(lengths[place] for place in order[:count])
             yield order[:count]
             order = order[count:]
+
+
+def _even_chunks(ids: Ids, room: int) -> list[Ids]:
+    """Split `ids` evenly; only a single character of many pieces has more than one chunk."""
+    count = -(-len(ids) // room)
+    bounds = [len(ids) * index // count for index in range(count)] + [len(ids)]
+    return [ids[start:end] for start, end in pairwise(bounds)]
 
 
 def _padded(sources: list[Ids]) -> Tensor:
