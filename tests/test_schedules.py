@@ -1,6 +1,17 @@
+from typing import get_args
+
 import pytest
 
-from unisono.schedules import SCHEDULES, Constant, Cosine, InverseSqrt, LinearDecay, Transformer
+from unisono.schedules import (
+    Constant,
+    Cosine,
+    InverseSqrt,
+    LinearDecay,
+    Schedule,
+    Transformer,
+)
+
+SCHEDULES = {cls.__struct_config__.tag: cls for cls in get_args(Schedule)}
 
 SHAPED = {
     "transformer": Transformer(scale=2.0, warmup_steps=100, d_model=512),

@@ -121,11 +121,3 @@ class Transformer(ScheduleSettings, frozen=True, tag="transformer"):
 
 
 Schedule = Transformer | InverseSqrt | Cosine | LinearDecay | Constant
-
-SCHEDULES: dict[str, type[Schedule]] = {
-    "transformer": Transformer,
-    "inverse_sqrt": InverseSqrt,
-    "cosine": Cosine,
-    "linear": LinearDecay,
-    "constant": Constant,
-}

@@ -10,7 +10,7 @@ from unisono.check.page import json_of, page_of
 from unisono.cli.launch import run_command
 from unisono.cli.launching.options import host_options
 from unisono.cli.launching.targets import launch_on_hosts
-from unisono.cli.options import Number, config_argument, set_option
+from unisono.cli.options import Number, config_argument, set_option, workers_option
 from unisono.config.load import load_settings
 from unisono.cost_model.forecast import forecast
 from unisono.exit_codes import DONE, FAILED
@@ -21,13 +21,7 @@ from unisono.launch.slots import workers_here
 @click.command()
 @config_argument
 @set_option
-@click.option(
-    "--workers",
-    default=0,
-    metavar="N",
-    type=click.IntRange(0),
-    help="Processes on each machine; 0 means this process alone.",
-)
+@workers_option("Processes on each machine; 0 means this process alone.")
 @click.option(
     "--seconds",
     default=35.0,

@@ -9,7 +9,7 @@ import click
 from unisono.bundle.format import bundle_at
 from unisono.cli.corpora import write_text
 from unisono.cli.launch import run_command
-from unisono.cli.options import PathType, set_option
+from unisono.cli.options import PathType, set_option, workers_option
 from unisono.cli.pages.progress import sample_text
 from unisono.cli.prepare import prepare_for
 from unisono.config.load import load_settings
@@ -34,13 +34,7 @@ SENTENCES_SHOWN = 5
     show_default=True,
     help="The settings of the run.",
 )
-@click.option(
-    "--workers",
-    default=0,
-    metavar="N",
-    type=click.IntRange(0),
-    help="Processes to train with; default: one for each GPU, or 2 without GPUs.",
-)
+@workers_option("Processes to train with; default: one for each GPU, or 2 without GPUs.")
 @set_option
 def demo(config: Path, workers: int, overrides: tuple[str, ...]) -> None:
     """Prepare the built-in corpus, train, score, translate and report."""

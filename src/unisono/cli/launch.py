@@ -12,7 +12,7 @@ import click
 
 from unisono.cli.launching.options import mode_of, where_options
 from unisono.cli.launching.targets import launch_on_hosts, launch_on_kubernetes, launch_on_slurm
-from unisono.cli.options import config_argument, set_option
+from unisono.cli.options import config_argument, set_option, workers_option
 from unisono.cli.pages.progress import forwarding_signals
 from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
@@ -32,13 +32,7 @@ TARGETS: dict[str, Callable[..., int]] = {
 @click.command()
 @config_argument
 @set_option
-@click.option(
-    "--workers",
-    default=0,
-    metavar="N",
-    type=click.IntRange(0),
-    help="Processes on each machine; default: one for each GPU, or 2 without GPUs.",
-)
+@workers_option("Processes on each machine; default: one for each GPU, or 2 without GPUs.")
 @where_options
 @click.option("--dry-run", is_flag=True, help="Show what would be started and written.")
 @click.pass_context

@@ -1,6 +1,7 @@
 """Options that several verbs share."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ class Number(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a number.", param, ctx)
         return number
+
+
+def workers_option(about: str) -> Callable[[Any], Any]:
+    """Return the option of commands that start processes; 0 if it is not given."""
+    return click.option("--workers", default=0, metavar="N", type=click.IntRange(0), help=about)
 
 
 config_argument = click.argument("config", type=PathType)

@@ -12,7 +12,7 @@ import msgspec
 from unisono.atomic import write_text
 from unisono.cli.launching.options import host_options
 from unisono.cli.launching.selftest_runs import Machines, PartOutput, remove, run_part, set_up
-from unisono.cli.options import PathType
+from unisono.cli.options import PathType, workers_option
 from unisono.exit_codes import DONE, FAILED, RESTARTABLE
 from unisono.nvidia import read_driver
 from unisono.selftest.outcome import SelftestLine, SelftestResult, result_of
@@ -23,13 +23,7 @@ RESUMED_LOSS = 0.02
 
 
 @click.command()
-@click.option(
-    "--workers",
-    default=0,
-    metavar="N",
-    type=click.IntRange(0),
-    help="Processes on each machine; default: one for each GPU, or 2 without GPUs.",
-)
+@workers_option("Processes on each machine; default: one for each GPU, or 2 without GPUs.")
 @click.option(
     "--device",
     default="auto",

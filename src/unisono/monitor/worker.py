@@ -5,7 +5,6 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 
@@ -58,12 +57,7 @@ class Sampling:
                 self._warn(self._orders, error)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is None or self._process.stdin is None:
             return
         with suppress(OSError):

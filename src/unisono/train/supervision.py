@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 import torch
@@ -104,12 +103,7 @@ class Supervision:
     def __enter__(self) -> "Supervision":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._sections.close()
         told = error if isinstance(error, UnisonoError) else explain(error)
         if told is not None:
