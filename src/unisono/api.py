@@ -116,6 +116,7 @@ def simulate(
     latency: str = "100us",
     vocabulary: int = 32_000,
     tokens_per_update: int = 32_768,
+    tokens_per_machine: int = 0,
     pieces_per_sentence: float = 28.0,
     steps: int = 100_000,
     validate_every: int = 4000,
@@ -127,14 +128,15 @@ def simulate(
     `model` is a preset. `machines` are the numbers of machines to compare, which the command
     line calls `--nodes`. `tflops` is the rate that each GPU reaches, instead of `gpu`; `link`
     and `latency` describe the network between machines, `price` is that of one machine for one
-    hour. Nothing is measured: rates are those of data sheets.
+    hour. With `tokens_per_machine`, updates grow with the machines. Nothing is measured: rates
+    are those of data sheets.
     """
     if model not in PRESETS:
         raise ConfigError(
             f"no preset is called {model}", where="model", fix=suggest(model, PRESETS)
         )
     numbers = (*machines, gpus_per_machine, vocabulary, tokens_per_update, steps)
-    others = (validate_every, save_every, price, tflops)
+    others = (validate_every, save_every, price, tflops, tokens_per_machine)
     if min(*numbers, pieces_per_sentence) <= 0 or min(others) < 0:
         raise ConfigError(
             "a size is 0 or less, or an interval, a rate or the price is negative",
@@ -147,7 +149,8 @@ def simulate(
     job = SimulatedJob(
         model=sizes,
         vocabulary=vocabulary,
-        tokens_per_update=tokens_per_update,
+        tokens_per_update=tokens_per_machine or tokens_per_update,
+        tokens_per_machine=tokens_per_machine,
         length=pieces_per_sentence,
         flops_per_second=reached,
         memory_rate=device.bandwidth if device else 0.0,

@@ -160,6 +160,42 @@ def test_a_plot_is_drawn_where_it_was_asked_for(tmp_path):
     assert plot.read_text().startswith("<svg ")
 
 
+def test_updates_that_grow_give_every_machine_as_much_to_do():
+    grown = told_by("--nodes", "1,2,8", "--tokens-per-machine", "20000")
+    alone = told_by("--nodes", "1", "--tokens-per-update", "20000")[1]["ways"][0]
+    for count, some in grown.items():
+        for way in some["ways"]:
+            assert way["computing"] == pytest.approx(alone["computing"]), count
+    for way in grown[8]["ways"]:
+        # As many tokens in an eighth of the updates: hours follow the speed in tokens.
+        assert way["speedup"] == pytest.approx(alone["hours"] / way["hours"], rel=1e-6)
+        assert way["speedup"] == pytest.approx(
+            8 * alone["update_seconds"] / way["update_seconds"], rel=1e-6
+        )
+    assert "may need more of them" in said("--nodes", "2", "--tokens-per-machine", "20000")
+
+
+def test_devices_with_too_few_tokens_are_named():
+    page = said("--gpu", "V100", "--gpus-per-node", "2", "--nodes", "1,1000")
+    assert "on 1000 machines each device gets 16 tokens an update" in page
+    assert "on 1 machine each" not in page
+    assert "--tokens-per-machine" in page
+    assert "to be busy" not in said("--nodes", "1,1000", "--tokens-per-machine", "32768")
+
+
+def test_large_numbers_stay_in_their_columns():
+    page = said("--nodes", "1,1000", "--price", "40", "--link", "10mbit", "--steps", "9000000")
+    table = page.split("\n\n")[1].splitlines()
+    header = table[0].split()
+    rows = [line for line in table[1:] if line[:8].strip().isdecimal()]
+    ends = [table[0].index(name) + len(name) for name in ("hours", "money", "speed")]
+    assert header[-3:] == ["hours", "money", "speed"]
+    for row in rows:
+        assert all(row[end : end + 1] in ("", " ") for end in ends), row
+        assert len(row) == ends[-1]
+    assert any(len(row.split()[-2]) > 11 for row in rows)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

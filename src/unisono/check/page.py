@@ -43,6 +43,7 @@ def simulation_json(made: Simulation, inputs: Mapping[str, Any]) -> str:
             "parameters": made.job.parameters,
             "tflops_reached": made.job.flops_per_second / 1e12,
             "doubt": DOUBT,
+            "busy_tokens": made.job.busy_tokens,
         }
     )
 
@@ -228,22 +229,42 @@ def table_of(
 ) -> list[str]:
     """Return a line for each scenario; `marks` are added to some, by their identity."""
     priced = any(way.money > 0 for way in ways)
-    within = f"  {'90 % within':<18}" * interval
-    header = f"{'machines':>8}  {'exchange':<18}{'a step':>10}{within}{'waiting':>9}"
-    header += f"{'hours':>9}" + f"{'money':>11}" * priced + f"{'speed':>8}"
-    lines = [header]
-    for way in ways:
-        between = f"{duration(way.seconds.low)} – {duration(way.seconds.high)}"
-        name = way.exchange.name if way.exchange.card_bytes else "none"
-        hours = f"{way.hours:,.2f}" if way.course.updates else "unknown"
-        lines.append(
-            f"{way.machines:>8}  {name:<18}{duration(way.seconds.middle):>10}"
-            + f"  {between:<18}" * interval
-            + f"{way.waiting:>9.0%}{hours:>9}"
-            + f"{way.money:>11,.2f}" * priced
-            + f"{way.speedup:>8.2f}{marks.get(id(way), '')}"
-        )
-    return lines
+    # Each column: its name, its least width (below 0: flushed left), and its cells.
+    columns = [
+        ("machines", 8, [str(way.machines) for way in ways]),
+        ("exchange", -18, [_exchange_name(way) for way in ways]),
+        ("a step", 10, [duration(way.seconds.middle) for way in ways]),
+        ("90 % within", -18 * interval, [_within(way) for way in ways]),
+        ("waiting", 9, [f"{way.waiting:.0%}" for way in ways]),
+        ("hours", 9, [_hours(way) for way in ways]),
+        ("money", 11 * priced, [f"{way.money:,.2f}" for way in ways]),
+        ("speed", 8, [f"{way.speedup:.2f}" for way in ways]),
+    ]
+    shown = [_column(*column) for column in columns if column[1]]
+    tails = ["", *(marks.get(id(way), "") for way in ways)]
+    return ["".join(cells) + tail for *cells, tail in zip(*shown, tails, strict=True)]
+
+
+def _column(name: str, least: int, cells: list[str]) -> list[str]:
+    """Return the name and all cells with the same width, apart from their neighbours."""
+    texts = [name, *cells]
+    if least < 0:
+        width = max(-least, *(len(text) + 1 for text in texts))
+        return [f"  {text:<{width}}" for text in texts]
+    width = max(least, *(len(text) + (name != "machines") for text in texts))
+    return [f"{text:>{width}}" for text in texts]
+
+
+def _exchange_name(way: Scenario) -> str:
+    return way.exchange.name if way.exchange.card_bytes else "none"
+
+
+def _within(way: Scenario) -> str:
+    return f"{duration(way.seconds.low)} – {duration(way.seconds.high)}"
+
+
+def _hours(way: Scenario) -> str:
+    return f"{way.hours:,.2f}" if way.course.updates else "unknown"
 
 
 def _advice(found: Forecast) -> str:
@@ -281,7 +302,27 @@ def simulation_page(made: Simulation, heading: Sequence[str], *, given: bool) ->
     for exact in (some.exact for some in groups if some.exact.stop):
         size = amount_of_bytes(exact.exchange.card_bytes)
         lines += ["", f"stop: with {exact.exchange.name} ({size} an update), {exact.stop}"]
-    return "\n".join([*lines, "", *_doubts(made, given=given)])
+    lines += ["", *(f"note: {note}" for note in _about_sizes(made))]
+    return "\n".join([*lines, *_doubts(made, given=given)])
+
+
+def _about_sizes(made: Simulation) -> list[str]:
+    """Say where devices have too little to do, and what updates that grow leave out."""
+    notes = []
+    for machines, tokens in made.starved.items():
+        notes.append(
+            f"on {_count(machines, 'machine')} each device gets {tokens:,.0f} tokens an update "
+            f"and needs about {made.job.busy_tokens:,.0f} to be busy: it computes longer than "
+            "this forecast says"
+        )
+    if notes and not made.job.tokens_per_machine:
+        notes.append("--tokens-per-machine lets updates grow with the machines")
+    if made.job.tokens_per_machine:
+        notes.append(
+            "speed is in tokens a second, hours are for as many tokens as one machine sees; "
+            "larger updates may need more of them for the same loss"
+        )
+    return notes
 
 
 def _bars(found: Forecast) -> list[str]:

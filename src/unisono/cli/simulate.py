@@ -67,6 +67,13 @@ ABOVE_ZERO = Number(0, min_open=True)
     help="Tokens in each update, as `batching.tokens_per_update`.",
 )
 @click.option(
+    "--tokens-per-machine",
+    default=0,
+    metavar="N",
+    type=click.IntRange(0),
+    help="Let updates grow: N tokens for each machine, instead of --tokens-per-update.",
+)
+@click.option(
     "--length",
     default=28.0,
     show_default=True,
@@ -131,7 +138,8 @@ def _heading(job: SimulatedJob, options: dict[str, Any]) -> list[str]:
     memory = [] if options["tflops"] else [_memory(job, options, precision)]
     return [
         f"{options['model']}: {job.parameters:,} parameters, {job.tokens_per_update:,} tokens "
-        f"an update, {job.updates:,} updates",
+        f"an update{' and machine' * bool(job.tokens_per_machine)}, {job.updates:,} updates"
+        f"{' of one machine' * bool(job.tokens_per_machine)}",
         f"{_machine(options)}, {rate} each, {precision}; link {options['link']}",
         *memory,
     ]
@@ -167,7 +175,8 @@ def _job(options: dict[str, Any]) -> SimulatedJob:
     return SimulatedJob(
         model=model,
         vocabulary=options["vocabulary"],
-        tokens_per_update=options["tokens_per_update"],
+        tokens_per_update=options["tokens_per_machine"] or options["tokens_per_update"],
+        tokens_per_machine=options["tokens_per_machine"],
         length=options["length"],
         flops_per_second=rate,
         memory_rate=device.bandwidth if device else 0.0,

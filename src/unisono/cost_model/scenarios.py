@@ -42,8 +42,8 @@ class Interval:
 class Scenario:
     """One way to run the job: on so many machines, with this exchange.
 
-    `step` is a usual update, neither of the warm-up nor a closing one; `course` is the whole
-    run. `hosts` are the names of the machines unless these are all.
+    `step` is a usual update of so many `tokens`, neither of the warm-up nor a closing one;
+    `course` is the whole run. `hosts` are the names of the machines unless these are all.
     """
 
     machines: int
@@ -54,6 +54,7 @@ class Scenario:
     hours: float
     money: float
     speedup: float
+    tokens: float = 0.0
     bucket_mb: float = USUAL_BUCKET_MB
     stop: str = ""
     hosts: tuple[str, ...] = ()
@@ -84,7 +85,8 @@ def scenario_of(
     course = run_cost.run_cost_of(machines, exchange, step, opening)
     count = len(machines.members)
     hours = course.seconds / run_cost.SECONDS_PER_HOUR if course.updates else 0.0
-    speedup = alone.update_seconds / _for_each(course, step) if alone else 1.0
+    tokens = machines.measured.job.tokens_per_update
+    speedup = _speedup(tokens / _for_each(course, step), alone) if alone else 1.0
     return Scenario(
         machines=count,
         exchange=exchange,
@@ -94,10 +96,15 @@ def scenario_of(
         hours=hours,
         money=hours * count * price,
         speedup=speedup,
+        tokens=tokens,
         bucket_mb=bucket_mb,
         stop=run_cost.why_not(count, speedup, _waiting(course, step)),
         hosts=tuple(machines.measured.machine(number) for number in machines.on),
     )
+
+
+def _speedup(tokens_per_second: float, alone: Scenario) -> float:
+    return tokens_per_second / (alone.tokens / alone.update_seconds)
 
 
 def _bucket_for(machines: ProbedMachines, exchange: Exchange) -> float:
