@@ -6,7 +6,6 @@ This is the Python API; docs/how-to/python.md shows it at work. `__init__.pyi` h
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 __version__ = "0.2.0"
 
@@ -32,7 +31,7 @@ class _Lazy:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, module: ModuleType, owner: type) -> Any:
+    def __get__(self, module: ModuleType, owner: type) -> object:
         found = vars(module)
         if self._name not in found:
             found[self._name] = getattr(import_module(self._home), self._name)
