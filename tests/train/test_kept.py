@@ -19,7 +19,7 @@ def trained(home, best, keep):
     settings = tiny_settings(
         home,
         schedule={"name": "inverse_sqrt", "peak": 2.0, "warmup_steps": 48},
-        train={"max_steps": 32, "guard": False},
+        train={"max_steps": 36, "guard": False},
         validation={"every_steps": 4, "best": best, "samples": 0},
         checkpoint={"every_steps": 3, "keep": keep},
     )
@@ -34,13 +34,13 @@ def test_the_best_is_the_best_and_the_newest_are_kept(corpus_home, tmp_path, by,
     validations = read_run(run).validations
     scores = [v.bleu if by == "bleu" else -v.loss for v in validations]
     best = validations[scores.index(max(scores))].step  # of equals the first
-    assert best < 32
+    assert best < 36
     assert checkpoint.pointed(run / "checkpoints", "best") == checkpoint.name_of(best)
-    assert checkpoint.pointed(run / "checkpoints", "latest") == checkpoint.name_of(32)
+    assert checkpoint.pointed(run / "checkpoints", "latest") == checkpoint.name_of(36)
     assert [v.step for v in validations if v.best][-1] == best
 
     saved = sorted({event.step for event in read_run(run).saves})
-    guard = checkpoint.load(run / "checkpoints" / checkpoint.name_of(32)).progress.guard
+    guard = checkpoint.load(run / "checkpoints" / checkpoint.name_of(36)).progress.guard
     wanted = {*saved[-keep:], best, *guard.safe, *guard.next_safe} - {0}
     left = {checkpoint.name_of(step) for step in wanted}
     assert set(checkpoint.names(run / "checkpoints")) == left
