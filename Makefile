@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test long quick check format docs lock sbom pictures dist container-test clean
+.PHONY: help setup triton demo test long quick check format docs lock sbom pictures dist container-test clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -14,13 +14,18 @@ $(VENV)/ready: $(wildcard requirements*.lock) pyproject.toml
 	PYTHON="$(PYTHON)" VENV="$(VENV)" TORCH="$(TORCH)" TORCH_INDEX="$(TORCH_INDEX)" tools/setup.sh
 	touch $@
 
+triton: setup ## also install Triton (690 MB), whose interpreter tests the kernels on CPUs
+	sed -n '/^triton==/,/[^\\]$$/p' requirements-cuda.lock > $(VENV)/triton.lock
+	$(BIN)/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes \
+		--report $(VENV)/reports/triton.json --requirement $(VENV)/triton.lock
+
 demo: setup ## train, score, translate and explain a model on the built-in corpus
 	$(BIN)/unisono demo
 
 test: setup check ## lint, types and all tests but the long ones
 	$(BIN)/python -m pytest -rs -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not container"
 
-long: setup ## tests of minutes each: every case on fake GPUs, the self-test, the wheel
+long: setup ## tests of minutes each: the self-test, the wheel
 	$(BIN)/python -m pytest -m long
 
 quick: setup ## the default tier: no extra processes, under a minute

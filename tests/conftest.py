@@ -1,10 +1,13 @@
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
+if not Path("/dev/nvidiactl").exists():
+    os.environ["TRITON_INTERPRET"] = "1"  # kernels run on CPUs; triton asks when it is imported
 
 # The machine may be busy: slow is no failure. The same examples every time: no flaky runs.
 settings.register_profile(

@@ -4,8 +4,23 @@ import math
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
+    PowerSGDState,
+    powerSGD_hook,
+)
+from torch.nn.parallel import DistributedDataParallel
 
-from support.exchanges import SMALL_BUCKETS, exact_gradients, exchange, left_over, new_model
+from support.exchanges import (
+    SMALL_BUCKETS,
+    batch_of,
+    exact_gradients,
+    exchange,
+    left_over,
+    loss_of,
+    new_model,
+)
+from unisono.comm.protocol import StrategyTensors
 from unisono.comm.strategies.powersgd import PowerSgd
 from unisono.comm.strategies.strategy_state import collect, deal
 from unisono.cost_model.exchange import low_rank_numbers
@@ -42,11 +57,12 @@ def numbers_sent(comm, low_rank):
     replica = PowerSgd(low_rank, 0, SMALL_BUCKETS).attach(new_model(), comm)
     for step in range(3):
         exchange(replica, comm.world.rank, step)
-    counted = replica.memory._torch  # torch counts what it sends
-    before = counted.total_numel_after_compression
-    exchange(replica, comm.world.rank, 3)
+    sent, sums = [], dist.all_reduce
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dist, "all_reduce", lambda t: (sent.append(t.numel()), sums(t)))
+        exchange(replica, comm.world.rank, 3)
     shapes = [tuple(weight.shape) for weight in replica.module.parameters()]
-    return counted.total_numel_after_compression - before, shapes
+    return sum(sent), shapes
 
 
 @pytest.mark.parametrize("low_rank", [1, 2, 4, 16])
@@ -55,6 +71,40 @@ def test_as_many_numbers_are_sent_as_physics_says(ranks, low_rank):
         matrices = [shape for shape in shapes if len(shape) == 2]
         vectors = sum(shape[0] for shape in shapes if len(shape) == 1)
         assert sent == vectors + sum(low_rank_numbers(*shape, low_rank) for shape in matrices)
+
+
+WARMUP = 2  # DDP makes its final buckets after the first exchange
+
+
+def beside_torchs_hook(comm, low_rank):
+    """Return how far our sums are from those of torch's own hook, from the same start."""
+    mine = PowerSgd(low_rank, WARMUP, 25.0).attach(new_model(), comm)
+    theirs = DistributedDataParallel(new_model(), gradient_as_bucket_view=True)
+    state = PowerSGDState(None, low_rank, start_powerSGD_iter=WARMUP)
+    theirs.register_comm_hook(state, powerSGD_hook)
+    p, q = (low_rank * sum(w.size(d) for w in narrowed(theirs)) for d in (0, 1))
+    state.p_memory_dict[0] = torch.zeros(p)
+    state.q_memory_dict[0] = torch.randn(q, generator=torch.Generator().manual_seed(1))
+    mine.memory.load(StrategyTensors(shared={"powersgd/q/0": state.q_memory_dict[0].clone()}))
+    off = []
+    for step in range(1, WARMUP + 5):
+        theirs.zero_grad()
+        loss_of(theirs, batch_of(comm.world.rank, step)).backward()
+        mean = torch.cat([weight.grad.flatten() for weight in theirs.parameters()])
+        found = exchange(mine, comm.world.rank, step)
+        off.append(float((found - mean * comm.world.size).norm() / found.norm()))
+    return off
+
+
+def narrowed(model):
+    """Return the two large matrices of the model."""
+    return [weight for weight in model.parameters() if weight.numel() > 300]
+
+
+@pytest.mark.parametrize("low_rank", [1, 3])
+def test_sums_are_those_of_torchs_hook(ranks, low_rank):
+    for off in ranks.run(beside_torchs_hook, low_rank):
+        assert max(off) < 1e-5
 
 
 def spoilt_exchanges(comm):

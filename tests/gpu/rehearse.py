@@ -1,13 +1,15 @@
-"""Rehearse updates on fake GPUs: run cases from standard input, print a JSON line for each.
+"""Rehearse updates on fake GPUs: read a case from each line, answer with a line of JSON.
 
-`python tests/gpu/rehearse.py < cases.json`, where a case has the fields of `Case`.
+`python tests/gpu/rehearse.py < cases`, where a case is a JSON object with fields of `Case`.
 """
 
 import dataclasses
+import gc
 import json
 import sys
 import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import stand_in_cuda
 import stand_in_nccl
@@ -21,6 +23,7 @@ from unisono.comm.device_stopwatch import stopwatch_for
 from unisono.comm.group import Group, Solo
 from unisono.comm.protocol import World
 from unisono.comm.settings import Sync
+from unisono.comm.strategies import packed_gather
 from unisono.comm.strategies.build import strategy_of
 from unisono.models.output import token_losses
 from unisono.models.settings import PRESETS, TransformerSettings
@@ -34,6 +37,7 @@ from unisono.translate.beam import search
 from unisono.translate.settings import Decoding
 
 LENGTH = 32  # tokens of a sentence
+FUSED = ("quantize_with_residual", "sum_messages")
 MODELS = {
     **PRESETS,
     "one_layer": {**PRESETS["tiny"], "width": 64, "encoder_layers": 1, "decoder_layers": 1},
@@ -53,6 +57,7 @@ class Case:
     tokens: int = 512
     micro_batches: int = 2
     updates: int = 2
+    triton: bool = False
 
 
 class StandInGroup(Group):
@@ -75,6 +80,8 @@ class StandInGroup(Group):
 def rehearse(case):
     """Return what the last of a case's updates does."""
     recorder = KernelRecorder()
+    packed_gather.find_spec = find_spec if case.triton else lambda name: None
+    packed_gather.kernels_for.cache_clear()
     stand_in_cuda.HOST_WAITED[:] = [recorder.synchronised]
     stand_in_nccl.StandInNccl(recorder, sum(case.machines))
     set_tf32(case.precision == "tf32", "cuda")
@@ -86,9 +93,10 @@ def rehearse(case):
             stand_in_nccl.MESSAGES.clear()
             stand_in_nccl.forget_dropped()
             scale = 2.0**10 if parts.precision.scales else 1.0
-            done = take_step(
-                parts, _update(case), step, StepRequests(), StepControls(1.0, scale)
-            )
+            # The updates before the last one only fill what is kept: a micro-batch will do.
+            micro_batches = case.micro_batches if step == case.updates else 1
+            update = _update(case, micro_batches)
+            done = take_step(parts, update, step, StepRequests(), StepControls(1.0, scale))
             assert not done.skipped
     return {
         "launches": recorder.launches,
@@ -101,6 +109,7 @@ def rehearse(case):
         "freed_early": sorted(recorder.order.freed_early),
         "messages": list(stand_in_nccl.MESSAGES),
         "kernels": dict(recorder.kernels.most_common(12)),
+        "fused": {name: recorder.kernels[name] for name in FUSED},
         "seconds": round(time.perf_counter() - began, 1),
     }
 
@@ -141,11 +150,11 @@ def _parts(case):
     )
 
 
-def _update(case):
+def _update(case, micro_batches=1):
     rows = case.tokens // LENGTH
     ids = torch.ones(rows, LENGTH, dtype=torch.int64).pin_memory()
-    batches = tuple(Batch(i, ids, ids, ids) for i in range(case.micro_batches))
-    tokens = case.tokens * case.micro_batches * sum(case.machines)
+    batches = tuple(Batch(i, ids, ids, ids) for i in range(micro_batches))
+    tokens = case.tokens * micro_batches * sum(case.machines)
     return PreparedUpdate(StepPlan(1, (), 0, tokens, tokens, rows), 0, 100, batches)
 
 
@@ -181,14 +190,20 @@ def planted(kind):
     return {"races": len(recorder.order.races), "freed_early": len(recorder.order.freed_early)}
 
 
+def answer(case):
+    if "planted" in case:
+        return planted(case["planted"])
+    if "beam" in case:
+        return evaluated(case["beam"])
+    made = Case(**{**case, "machines": tuple(case.get("machines", (1,)))})
+    return {**dataclasses.asdict(made), **rehearse(made)}
+
+
 def main():
-    for case in json.load(sys.stdin):
-        if "planted" in case or "beam" in case:
-            found = planted(case["planted"]) if "planted" in case else evaluated(case["beam"])
-            print(json.dumps(found), flush=True)
-            continue
-        made = Case(**{**case, "machines": tuple(case.get("machines", (1,)))})
-        print(json.dumps({**dataclasses.asdict(made), **rehearse(made)}), flush=True)
+    gc.disable()  # memory is freed where the last reference ends, at the same place each time
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), flush=True)
+        gc.collect()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from queue import SimpleQueue
+from types import ModuleType
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -28,6 +33,10 @@ from torch.futures import Future
 from unisono.comm.protocol import Comm
 from unisono.comm.strategies.quantize import Bits, add_dequantized, dequantize, padded, quantize
 from unisono.cost_model.exchange import machines_of
+
+KERNELS = "unisono.comm.strategies.quantize_kernels"
+OLDEST_FOR_TRITON = (7, 0)
+EXACT_BITS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +174,43 @@ def _work(jobs: "SimpleQueue[Job | None]") -> None:
         del item, job, future  # nothing is kept until the next one comes
 
 
-def sum_gathered(rows: Sequence[Tensor], bits: Bits) -> Tensor:
-    """Return the sum of the quantized `rows`, added up in their order."""
+@cache
+def kernels_for(device: torch.device) -> ModuleType | None:
+    """Return the fused kernels, or None where torch's operations have to do.
+
+    Beside triton and a GPU that it knows, a kernel needs a C compiler the first time. Processes
+    may differ in this: both ways come to the same bits.
+    """
+    if device.type != "cuda" or find_spec("triton") is None:
+        return None
+    if torch.cuda.get_device_capability(device) < OLDEST_FOR_TRITON:
+        return None
+    try:
+        kernels = import_module(KERNELS)
+        kernels.quantize_with_residual(torch.zeros(padded(1), device=device), 8)
+    except Exception:  # noqa: BLE001  whatever triton lacks, torch's operations do not need
+        return None
+    return kernels
+
+
+def quantize_with_residual(values: Tensor, bits: Bits) -> Tensor:
+    """Return `values` as bytes, and leave in `values` what these do not say."""
+    if bits < EXACT_BITS and (kernels := kernels_for(values.device)) is not None:
+        return cast(Tensor, kernels.quantize_with_residual(values, bits))
+    message = quantize(values, bits)
+    add_dequantized(values, message, bits, sign=-1)
+    return message
+
+
+def sum_gathered(rows: Sequence[Tensor] | Tensor, bits: Bits) -> Tensor:
+    """Return the sum of the quantized `rows`, added up in their order.
+
+    Those of a GPU are one tensor.
+    """
+    if isinstance(rows, Tensor) and bits < EXACT_BITS:
+        kernels = kernels_for(rows.device)
+        if kernels is not None:
+            return cast(Tensor, kernels.sum_messages(rows, bits))
     total = dequantize(rows[0], bits)
     for row in rows[1:]:
         add_dequantized(total, row, bits)
@@ -178,7 +222,7 @@ class PendingGather:
     """A sum that is being made."""
 
     works: Sequence[dist.Work]
-    rows: Sequence[Tensor]
+    rows: Sequence[Tensor] | Tensor
     bits: Bits
 
     def total(self) -> Tensor:
@@ -203,12 +247,11 @@ class PackedGather:
         the stream that was current here: once another one has waited for NCCL, NCCL no longer
         keeps the buffers, and this stream may overwrite them while they are being sent.
         """
-        message = quantize(values, self.bits)
-        add_dequantized(values, message, self.bits, sign=-1)
+        message = quantize_with_residual(values, self.bits)
         if message.is_cuda:  # NCCL sends both ways at once
             table = message.new_empty(self.size, len(message))
             work = dist.all_gather_into_tensor(table, message, self.group, async_op=True)
-            return PendingGather([work], table.unbind(), self.bits), values
+            return PendingGather([work], table, self.bits), values
         rows = [torch.empty_like(message) for _ in range(self.size)]
         return PendingGather(self._exchange(rows, message), rows, self.bits), values
 

@@ -1,31 +1,37 @@
-"""PowerSGD: each matrix of the gradient as a product of two narrow ones, by torch's hook.
+"""PowerSGD (Vogels et al., 2019): each matrix of the gradient as a product of two narrow ones.
 
-torch's hook takes the mean where we sum, counts exchanges where we count updates, and keeps
-residuals by bucket. Here it gets the number of the update and the residuals anew each time, so
-that a skipped update leaves no trace and a checkpoint holds all of its state.
+Of a matrix M [n, m], each process sends M Q, with a Q [m, r] that all have. All make the
+columns of the sum orthogonal, which gives P, and send Mᵀ P. The sum of those is the next Q, and
+P Qᵀ is what all use. Matrices that would gain too little, and vectors, travel as they are. The
+residual of a process is its gradient minus the mean that all used (error feedback).
+
+Matrices of one shape make a batch [k, n, m]. On a GPU all this happens in a stream of its own,
+and the host waits for nothing.
 """
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
-from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
-    PowerSGDState,
-    powerSGD_hook,
-)
 
 from unisono.comm.protocol import Comm, Replica, StrategyTensors
 from unisono.comm.settings import Sync
-from unisono.comm.strategies.compressed import RESIDUAL_SUFFIX, residuals_in
+from unisono.comm.strategies.compressed import RESIDUAL_SUFFIX, residuals_in, trained_weights
 from unisono.comm.strategies.ddp import DdpReplica, completed, sum_bucket
+from unisono.comm.strategies.packed_gather import CommThread
 from unisono.comm.strategies.strategy_state import Residuals, SameWeights
 from unisono.comm.strategies.threaded_replica import replica_alone
+from unisono.cost_model.exchange import low_rank_numbers
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.stopwatch import Stopwatch
 
-FIRST_COMPRESSED = 2  # torch's hook does not compress below this number of exchanges
+Q_PREFIX = "powersgd/q/"  # of a tensor's name in a checkpoint; its bucket's number follows
 
 
 @dataclass(frozen=True)
@@ -43,95 +49,144 @@ class PowerSgd:
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         if comm.world.size == 1:
             return replica_alone(model, comm)
-        sums = LowRankSum(model, comm.world.size, self.low_rank, self.warmup_steps)
+        sums = LowRankSum(model, comm, self.low_rank, self.warmup_steps)
         return DdpReplica(model, comm, self.bucket_mb, sums.send, sums)
 
 
 class LowRankSum(SameWeights):
-    """Sums buckets over all processes as matrices of low rank; keeps the residuals."""
+    """Sums buckets over all processes as matrices of low rank; keeps residuals and each Q."""
 
-    def __init__(self, model: nn.Module, size: int, low_rank: int, warmup_steps: int) -> None:
-        weights = {name: w for name, w in model.named_parameters() if w.requires_grad}
-        self._residuals = Residuals(weights)
-        self._size, self._warmup_steps = size, warmup_steps
-        self._torch = PowerSGDState(
-            None, matrix_approximation_rank=low_rank, start_powerSGD_iter=FIRST_COMPRESSED
-        )
+    def __init__(self, model: nn.Module, comm: Comm, low_rank: int, warmup_steps: int) -> None:
+        self._residuals = Residuals(trained_weights(model))
+        self._size, self._device = comm.world.size, comm.world.device
+        self._low_rank, self._warmup_steps = low_rank, warmup_steps
+        self._stream = CommThread(self._device) if self._device.startswith("cuda") else None
         self._is_low_rank, self._scale = False, 1.0
-        self._before: dict[int, Tensor] = {}
+        self._kept: dict[int, Tensor] = {}
+        self._proposed: dict[int, Tensor] = {}
 
     def begin(self, step: int, scale: float) -> None:
         self._residuals.settle(moved=False)  # of an exchange that was never settled
         self._is_low_rank, self._scale = step > self._warmup_steps, scale
-        self._torch.iter = FIRST_COMPRESSED
-        self._before = {n: q.clone() for n, q in self._torch.q_memory_dict.items()}
+        self._proposed = {}
 
     def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:
         self._residuals.settle(moved=moved)
-        if not moved:
-            self._remember(self._torch.p_memory_dict, self._before)
+        if moved and self._proposed:
+            self._kept = self._proposed
 
     def state(self) -> StrategyTensors:
-        left, shared = self._residuals.tensors(), {}
-        for name, narrow in (
-            ("p", self._torch.p_memory_dict),
-            ("q", self._torch.q_memory_dict),
-        ):
-            shared.update({f"powersgd/{name}/{n}": tensor for n, tensor in narrow.items()})
+        left = self._residuals.tensors()
         return StrategyTensors(
-            own={name + RESIDUAL_SUFFIX: tensor for name, tensor in left.items()}, shared=shared
+            own={name + RESIDUAL_SUFFIX: tensor for name, tensor in left.items()},
+            shared={f"{Q_PREFIX}{number}": q for number, q in self._kept.items()},
         )
 
     def load(self, kept: StrategyTensors) -> None:
         self._residuals.load(residuals_in(kept))
-        self._remember(*(_numbered(kept, f"powersgd/{name}/") for name in "pq"))
+        self._kept = {
+            int(name.removeprefix(Q_PREFIX)): tensor.to(self._device)
+            for name, tensor in kept.shared.items()
+            if name.startswith(Q_PREFIX)
+        }
 
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """Return the sum of `bucket` over all processes."""
         if not self._is_low_rank:
             return sum_bucket(bucket)
         number, gradient = bucket.index(), bucket.buffer()
-        count, kept = gradient.numel(), self._torch
-        left = self._residuals.of(number, bucket.parameters())[:count]
-        self._forget_other_buckets(bucket)
-        kept.error_dict[number] = left * self._scale
-        future = powerSGD_hook(kept, bucket)
-        # Its messages follow each other, from threads of their own. Those of two buckets at
-        # once would come in a different order on each process.
-        total = future.wait().mul_(self._size)
-        dropped = self._residuals.spare(number)
-        torch.div(kept.error_dict.pop(number), self._scale, out=dropped[:count])
-        self._residuals.propose(number, dropped)
-        return completed(total)
+        left = self._residuals.of(number, bucket.parameters())
+        wanted, count = self._residuals.spare(number), gradient.numel()
+        torch.add(gradient, left[:count], alpha=self._scale, out=wanted[:count])
+        self._residuals.propose(number, wanted)
+        shapes = [weight.shape for weight in bucket.parameters()]
+        job = partial(self._sum, number, wanted[:count], shapes)
+        return completed(job()) if self._stream is None else self._stream.do(job)
 
-    def _remember(self, p: dict[int, Tensor], q: dict[int, Tensor]) -> None:
-        both = p.keys() & q.keys()
-        self._torch.p_memory_dict = {number: p[number] for number in both}
-        self._torch.q_memory_dict = {number: q[number] for number in both}
+    def _sum(self, number: int, wanted: Tensor, shapes: Sequence[torch.Size]) -> Tensor:
+        """Return the sum of all processes' `wanted`, and leave the residual in `wanted`."""
+        total = torch.empty_like(wanted)
+        own, sums = (_parts(flat, shapes, self._low_rank) for flat in (wanted, total))
+        if own.rest:
+            sent = torch.cat([part.view(-1) for part in own.rest])
+            dist.all_reduce(sent)
+            torch._foreach_copy_(sums.rest, _split_like(sent, own.rest))
+        if own.matrices:
+            self._sum_matrices(number, own.matrices, sums.matrices)
+        wanted.sub_(total, alpha=1 / self._size)
+        if own.rest:
+            torch._foreach_zero_(own.rest)  # these were sent as they are
+        if self._scale != 1.0:
+            wanted /= self._scale
+        return total
 
-    def _forget_other_buckets(self, bucket: GradBucket) -> None:
-        """Start with random matrices if the remembered ones belong to other buckets."""
-        number, kept = bucket.index(), self._torch
-        if number in kept.p_memory_dict:
-            p, q = _factor_sizes(bucket.gradients(), kept)
-            found = kept.p_memory_dict[number].numel(), kept.q_memory_dict[number].numel()
-            if found != (p, q):
-                del kept.p_memory_dict[number], kept.q_memory_dict[number]
+    def _sum_matrices(
+        self,
+        number: int,
+        own: Mapping[torch.Size, list[Tensor]],
+        sums: Mapping[torch.Size, list[Tensor]],
+    ) -> None:
+        batches = [torch.stack(matrices) for matrices in own.values()]
+        start = self._start(number, batches)
+        p = [
+            _orthogonal(p)
+            for p in _summed([m @ q for m, q in zip(batches, start, strict=True)])
+        ]
+        q = _summed([m.mT @ p for m, p in zip(batches, p, strict=True)])
+        self._proposed[number] = torch.cat([one.reshape(-1) for one in q])
+        for places, one, other in zip(sums.values(), p, q, strict=True):
+            torch._foreach_copy_(places, list((one @ other.mT).unbind()))
+
+    def _start(self, number: int, batches: Sequence[Tensor]) -> list[Tensor]:
+        """Return Q with orthogonal columns for each batch: the last update's, or random."""
+        empty = [
+            batch.new_empty(len(batch), batch.size(2), _rank(batch, self._low_rank))
+            for batch in batches
+        ]
+        kept, count = self._kept.get(number), sum(q.numel() for q in empty)
+        if kept is None or kept.numel() != count:  # these are not the buckets it came from
+            generator = torch.Generator().manual_seed(number)
+            kept = torch.randn(count, generator=generator).to(self._device)
+        return [_orthogonal(q) for q in _split_like(kept, empty)]
 
 
-def _factor_sizes(gradients: list[Tensor], state: PowerSGDState) -> tuple[int, int]:
-    rows = columns = 0
-    for gradient in gradients:
-        n, m = gradient.view(gradient.shape[0], -1).shape
-        rank = min(n, m, state.matrix_approximation_rank)
-        if (n + m) * rank * state.min_compression_rate < n * m:
-            rows, columns = rows + n * rank, columns + m * rank
-    return rows, columns
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Views of a bucket: matrices that gain by being narrow, by shape, and all else."""
+
+    matrices: dict[torch.Size, list[Tensor]]
+    rest: list[Tensor]
 
 
-def _numbered(kept: StrategyTensors, prefix: str) -> dict[int, Tensor]:
-    return {
-        int(name.removeprefix(prefix)): tensor.clone()
-        for name, tensor in kept.shared.items()
-        if name.startswith(prefix)
-    }
+def _parts(flat: Tensor, shapes: Sequence[torch.Size], low_rank: int) -> _Parts:
+    found = _Parts({}, [])
+    pieces = flat.split([math.prod(shape) for shape in shapes])
+    for piece, shape in zip(pieces, shapes, strict=True):
+        view = piece.view(shape)
+        if len(shape) == 2 and low_rank_numbers(*shape, low_rank) < piece.numel():
+            found.matrices.setdefault(shape, []).append(view)
+        else:
+            found.rest.append(view)
+    return found
+
+
+def _rank(batch: Tensor, low_rank: int) -> int:
+    return min(batch.size(1), batch.size(2), low_rank)
+
+
+def _summed(batches: Sequence[Tensor]) -> list[Tensor]:
+    """Return the sums of `batches` over all processes, sent as one message."""
+    flat = torch.cat([batch.reshape(-1) for batch in batches])
+    dist.all_reduce(flat)
+    return _split_like(flat, batches)
+
+
+def _split_like(flat: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
+    pieces = flat.split([tensor.numel() for tensor in tensors])
+    return [piece.view(tensor.shape) for piece, tensor in zip(pieces, tensors, strict=True)]
+
+
+def _orthogonal(batch: Tensor) -> Tensor:
+    """Return orthonormal columns that span those of `batch` [k, n, r]."""
+    found: Tensor = torch.linalg.qr(batch)[0]
+    return found

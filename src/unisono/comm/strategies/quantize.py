@@ -10,6 +10,9 @@ Blocks are short. A number that is small beside the largest of its block is rare
 all at once, and Adam takes that for noise: with 256 numbers a block, two rows of a small
 embedding shared one, and the rarer word was learnt too slowly
 (docs/explanations/strategies.md, "Price in quality").
+
+These are torch's operations, for CPUs and for GPUs without triton. Every way of packing comes
+to the same bits; `quantize_kernels.py` has a faster one.
 """
 
 from collections.abc import Iterator
@@ -34,7 +37,7 @@ def padded(numbers: int) -> int:
     return -(-numbers // BLOCK) * BLOCK
 
 
-def message_bytes(numbers: int, bits: Bits) -> int:
+def message_bytes(numbers: int, bits: int) -> int:
     """Return the length of the message that `numbers`, rounded up to whole blocks, make."""
     blocks = padded(numbers) // BLOCK
     return blocks * _block_bytes(bits)
@@ -96,7 +99,8 @@ def _portions(blocks: Tensor) -> Iterator[slice]:
 def _pack_blocks(blocks: Tensor, factors: Tensor, body: Tensor, bits: Bits) -> None:
     units = blocks.abs()
     largest = units.amax(dim=1, keepdim=True).clamp_(min=SMALLEST)
-    factors.copy_(largest / LARGEST_UNIT[bits])
+    # Not a quotient: torch divides by a constant exactly on a CPU, but like this on a GPU.
+    factors.copy_(largest * (1 / LARGEST_UNIT[bits]))
     # Rounded, it may be too small by 1/256 at most: 127 becomes 127.496, which is 127 again.
     torch.mul(blocks, 1.0 / factors.float(), out=units)
     if bits == 16:
@@ -121,7 +125,7 @@ def _unpack_blocks(factors: Tensor, body: Tensor, blocks: Tensor, bits: Bits) ->
     blocks.mul_(factors.float())
 
 
-def _block_bytes(bits: Bits) -> int:
+def _block_bytes(bits: int) -> int:
     return BLOCK * bits // 8 + (FACTOR_BYTES if bits < 32 else 0)
 
 
