@@ -14,7 +14,7 @@ from unisono.cli.options import Number, PathType
 from unisono.cost_model.devices import device_called
 from unisono.cost_model.exchange import Link, nominal_link
 from unisono.errors import ConfigError
-from unisono.models.memory import largest_tokens, training_bytes
+from unisono.models.memory import checkpoint_copy_bytes, largest_tokens, training_bytes
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.units import BIT_UNITS, amount
 
@@ -151,9 +151,11 @@ def _memory(job: SimulatedJob, options: dict[str, Any], precision: str) -> str:
     tokens = job.tokens_per_update // options["gpus_per_node"]
     most = largest_tokens(job.model, job.vocabulary, precision, device.memory)
     used = training_bytes(job.model, job.vocabulary, min(tokens, most or tokens), precision)
+    copy = checkpoint_copy_bytes(job.model, job.vocabulary)
     return (
         f"memory: {options['model']}, {min(tokens, most or tokens):,} tokens at once, "
-        f"{precision}: {used / 1e9:.1f} of {device.memory / 1e9:.0f} GB; up to {most:,} fit"
+        f"{precision}: {used / 1e9:.1f} of {device.memory / 1e9:.0f} GB; up to {most:,} fit; "
+        f"checkpoints take {copy / 1e9:.1f} GB of host memory on one machine"
     )
 
 

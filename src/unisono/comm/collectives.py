@@ -102,7 +102,7 @@ def _messages(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 def tensors_from_leader(comm: Comm, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the leading process's tensors by name, whatever the others passed."""
+    """Return the leading process's tensors by name, on the CPU, whatever the others passed."""
     shapes = {name: (str(t.dtype), list(t.shape)) for name, t in tensors.items()}
     reply = comm.gather_bytes(msgspec.json.encode(shapes))[0]
     wanted = msgspec.json.decode(reply, type=dict[str, tuple[str, list[int]]])
@@ -110,5 +110,5 @@ def tensors_from_leader(comm: Comm, tensors: Mapping[str, Tensor]) -> dict[str, 
     for name, (kind, shape) in wanted.items():
         empty = torch.empty(shape, dtype=getattr(torch, kind.removeprefix("torch.")))
         mine = tensors[name] if comm.world.leads else empty
-        received[name] = comm.from_leader(mine)
+        received[name] = comm.from_leader(mine).cpu()
     return received

@@ -9,6 +9,7 @@ in one byte. The logits are computed and forgotten in portions.
 from unisono.models.settings import TransformerSettings, parameter_count
 
 BYTES_PER_WEIGHT = 16
+COPY_BYTES_PER_WEIGHT = 12  # in host memory, while a checkpoint is written: no gradient
 # Of a number in the forward pass; the residual stream stays fp32.
 FORWARD_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
 RESIDUAL_BYTES, MASK_BYTES = 4, 1
@@ -26,6 +27,11 @@ def training_bytes(
     fixed = weights * (BYTES_PER_WEIGHT + (number if number < RESIDUAL_BYTES else 0))
     logits = min(tokens, LOGIT_POSITIONS) * vocabulary * LOGIT_BYTES
     return fixed + logits + tokens * bytes_per_token(model, number)
+
+
+def checkpoint_copy_bytes(model: TransformerSettings, vocabulary: int) -> int:
+    """Return the host memory from which the leading process writes checkpoints."""
+    return parameter_count(model, vocabulary) * COPY_BYTES_PER_WEIGHT
 
 
 def bytes_per_token(model: TransformerSettings, number: int) -> float:

@@ -162,13 +162,24 @@ class Validated(Event, frozen=True, kw_only=True, tag="validated"):
 
 
 class Saved(Event, frozen=True, kw_only=True, tag="saved"):
-    """A checkpoint was written and verified. `files` maps its files to their bytes."""
+    """A checkpoint was written and verified. `files` maps its files to their bytes.
+
+    `time` is when that was done, and `seconds` what it took. `stall` is how long training stood
+    still for it: to copy the state, and to wait for the end of the writing. Older versions
+    did not train meanwhile, and wrote no `stall`.
+    """
 
     step: Whole
     name: str
     bytes: Whole
     files: dict[str, Whole]
     seconds: Seconds
+    stall: Seconds = -1.0
+
+    @property
+    def stalled(self) -> float:
+        """Return the seconds for which training stood still."""
+        return self.stall if self.stall >= 0 else self.seconds
 
 
 # What a warning says if processes no longer have the same weights.

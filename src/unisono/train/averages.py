@@ -50,9 +50,8 @@ class Averages:
         return self._averages
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the averages by the weight's name and `SUFFIX`, on the CPU."""
-        pairs = zip(self._names, self._averages, strict=True)
-        return {name: average.cpu().contiguous() for name, average in pairs}
+        """Return the averages themselves, by the weight's name and `SUFFIX`."""
+        return dict(zip(self._names, self._averages, strict=True))
 
     def restore(self, tensors: Mapping[str, Tensor], *, where: str) -> None:
         """Restore the averages from those in `tensors`."""

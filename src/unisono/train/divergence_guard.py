@@ -79,6 +79,16 @@ def after_save(guard: Guard, step: int, best_step: int) -> Guard:
     return msgspec.structs.replace(guard, next_safe=(step, best_step))
 
 
+def after_failed_save(guard: Guard, step: int, before: Guard) -> Guard:
+    """Return the guard of a run whose save of `step` failed; `before` is that before the save.
+
+    Updates have been made since, and may have proven the checkpoint that is not there.
+    """
+    safe = before.safe if guard.safe[0] == step else guard.safe
+    following = NO_CHECKPOINT if guard.next_safe[0] == step else guard.next_safe
+    return msgspec.structs.replace(guard, safe=safe, next_safe=following)
+
+
 def after_roll_back(guard: Guard, step: int, best_step: int) -> Guard:
     """Return the guard of a run that went back to the checkpoint of `step`."""
     return msgspec.structs.replace(

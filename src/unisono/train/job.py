@@ -100,6 +100,7 @@ def run_training(
         stack.enter_context(sampling(comm, settings))
         strategy = strategy_for(settings, comm)
         session, model = build_session(settings, corpus, comm, signals, strategy)
+        stack.callback(session.checkpoint_sync.close)
         session = replace(session, section=supervision.section)
         for event in _events(session, model, corpus, choice):
             recorder.write(event)

@@ -16,7 +16,7 @@ from unisono.batching.stream import PreparedUpdate, Stream, empty_batch
 from unisono.config.settings import Settings
 from unisono.errors import RunError, UnisonoError
 from unisono.records.events import AnyEvent, StepTaken
-from unisono.train.checkpoints.checkpoint_sync import CheckpointSync, roll_back, save
+from unisono.train.checkpoints.checkpoint_sync import CheckpointSync, finish, roll_back, save
 from unisono.train.checksums import compare_weights
 from unisono.train.divergence_guard import observe
 from unisono.train.evaluation import Evaluator
@@ -82,6 +82,9 @@ def train(
             _synchronize_if_due(session, progress, work, result)
             with stopwatch.time("agree"):
                 yield from _compare_weights(session, progress.step)
+            if result.written:
+                with session.section("save"), stopwatch.paused():
+                    progress = yield from finish(session.checkpoint_sync, progress)
             progress, diverged = _guard(session, progress, result)
             if diverged:
                 with session.section("save"), stopwatch.paused():
@@ -162,7 +165,12 @@ def _requests(session: Session, progress: Progress, failure: Exception | None) -
     limit = session.settings.train.max_time
     over = bool(limit) and progress.seconds >= seconds_of(limit)
     stop = "signal" if session.signals.stop else "max_time" if over else ""
-    return StepRequests(stop=stop, save=session.signals.take_save(), failed=failure is not None)
+    return StepRequests(
+        stop=stop,
+        save=session.signals.take_save(),
+        written=session.checkpoint_sync.is_written,
+        failed=failure is not None,
+    )
 
 
 def _controls(session: Session, progress: Progress) -> StepControls:

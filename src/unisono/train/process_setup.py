@@ -70,7 +70,7 @@ def explain_oom(settings: Settings, device: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not _is_about_memory(error):
+        if not is_about_memory(error):
             raise
         first = str(error).partition("\n")[0].strip() or "out of memory"
         tokens = settings.batching.tokens_per_micro_batch
@@ -110,7 +110,8 @@ def all_fit(comm: Comm, settings: Settings, action: Callable[[], T]) -> T:
     return all_or_none(comm, explained)
 
 
-def _is_about_memory(error: Exception) -> bool:
+def is_about_memory(error: Exception) -> bool:
+    """Whether the error says that memory is short."""
     known = isinstance(error, MemoryError | torch.OutOfMemoryError)
     return known or CPU_REFUSES in str(error)
 

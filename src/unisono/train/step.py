@@ -36,15 +36,20 @@ class Parts:
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
 
+SAVE, WRITTEN = 1, 2  # bits of one number in the message of an update
 STOP_REASONS = ("", "max_time", "signal")  # if processes differ, the later one wins
 
 
 @dataclass(frozen=True)
 class StepRequests:
-    """What this process asks all processes to do after the update."""
+    """What this process asks all processes to do after the update.
+
+    `written` says that the save under way is over.
+    """
 
     stop: str = ""
     save: bool = False
+    written: bool = False
     failed: bool = False
 
 
@@ -69,6 +74,7 @@ class StepResult:
     skipped: bool
     stop: str
     save: bool
+    written: bool
     failed_ranks: tuple[int, ...]
 
 
@@ -141,14 +147,16 @@ def _agree(
     # One gather carries everything: a flag is the maximum over ranks, the loss their sum.
     # Unlike a reduction to the maximum, it also shows which rank raised a flag.
     stop = float(STOP_REASONS.index(requests.stop))
-    rows = comm.gather([loss, norm, stop, float(requests.save), float(requests.failed)])
+    saves = float(SAVE * requests.save + WRITTEN * requests.written)
+    rows = comm.gather([loss, norm, stop, saves, float(requests.failed)])
     return StepResult(
         loss=sum(row[0] for row in rows),
         gradient_norm=rows[comm.world.rank][1],
         learning_rate=rate,
         skipped=any(row[4] or not all(map(isfinite, row[:2])) for row in rows),
         stop=STOP_REASONS[int(max(row[2] for row in rows))],
-        save=any(row[3] for row in rows),
+        save=any(int(row[3]) & SAVE for row in rows),
+        written=any(int(row[3]) & WRITTEN for row in rows),
         failed_ranks=tuple(rank for rank, row in enumerate(rows) if row[4]),
     )
 

@@ -7,7 +7,7 @@ makes other buckets after its first exchange, and so do other settings; checkpoi
 the weights.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -68,16 +68,28 @@ class NoState(SameWeights):
 SHARED = "shared"
 
 
-def collect(comm: Comm, kept: StrategyTensors) -> dict[str, Tensor]:
+Store = Callable[[str, Tensor], Tensor]
+"""Returns what is to be kept of a tensor, which it gets with its name."""
+
+
+def on_cpu(name: str, tensor: Tensor) -> Tensor:
+    """Return the tensor, on the CPU."""
+    return tensor.cpu().contiguous()
+
+
+def collect(comm: Comm, kept: StrategyTensors, store: Store = on_cpu) -> dict[str, Tensor]:
     """Return on the leading process what all keep, each tensor under its owner's rank.
 
-    Of `own` only the sum counts: tensors of zeros are left out.
+    `store` gets each before the next one is sent. Of `own` only the sum counts: tensors of
+    zeros are left out.
     """
-    found = {f"{SHARED}/{name}": tensor.cpu() for name, tensor in kept.shared.items()}
+    found = {}
+    for name, tensor in kept.shared.items() if comm.world.leads else ():
+        found[f"{SHARED}/{name}"] = store(f"{SHARED}/{name}", tensor)
     for name, mine in kept.own.items():
         for rank, theirs in enumerate(comm.to_leader(mine)):
             if bool(theirs.any()):
-                found[f"{rank}/{name}"] = theirs.cpu().contiguous()
+                found[f"{rank}/{name}"] = store(f"{rank}/{name}", theirs)
     return found
 
 

@@ -173,7 +173,7 @@ def keep_ledger(run: RunView, sessions: Sequence[RunSession]) -> Ledger:
         by_rank=_rank_means(latest),
         wall=sum(session.seconds for session in sessions),
         evaluation=evaluation,
-        checkpoint=sum(event.seconds for event in run.saves),
+        checkpoint=sum(event.stalled for event in run.saves),
         **_edges(run, sessions),
         undone=run.undone,
         positions={
@@ -187,7 +187,7 @@ def _edges(run: RunView, sessions: Sequence[RunSession]) -> dict[str, float]:
     """Return the seconds before the first and after the last update, over all sessions."""
     starting = ending = last_pauses = 0.0
     told = [(event.time, event.seconds) for event in run.validations]
-    told += [(event.time, event.seconds) for event in run.saves]
+    told += [(event.time, event.stalled) for event in run.saves]
     told += [(event.time, event.seconds) for event in run.tests]
     for session in sessions:
         steps = [s for s in run.steps if session.began <= s.time <= session.last_seen]

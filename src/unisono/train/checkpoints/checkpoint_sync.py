@@ -1,5 +1,11 @@
-"""Saving, restoring and rolling back to checkpoints, in step with the other processes."""
+"""Saving, restoring and rolling back to checkpoints, in step with the other processes.
 
+A save is begun at an update, and written by a thread of the leading process while training
+goes on. All processes know that it is under way. They learn of its end together: from the
+message of an update, or because they wait for it.
+"""
+
+import os
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
@@ -19,7 +25,9 @@ from unisono.errors import RunError, UnisonoError
 from unisono.records.events import AnyEvent, RolledBack, Saved, Warned
 from unisono.train.averages import Averages, averages_of, split, weights_of
 from unisono.train.checkpoints import checkpoint, state
-from unisono.train.divergence_guard import ROLL_BACKS, after_save
+from unisono.train.checkpoints.background_save import BackgroundSave, HostCopies
+from unisono.train.divergence_guard import ROLL_BACKS, Guard, after_failed_save, after_save
+from unisono.train.process_setup import is_about_memory
 from unisono.train.progress import Progress, rolled_back
 
 FAILURES_ALLOWED = 3
@@ -32,6 +40,14 @@ class RestoredCheckpoint:
     progress: Progress
     name: str
     troubles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SaveUnderWay:
+    """A save that was begun: of which step, and what was known to be good before it."""
+
+    step: int
+    guard: Guard
 
 
 class CheckpointSync:
@@ -53,13 +69,45 @@ class CheckpointSync:
         self._model, self._optimizer, self._averages = model, optimizer, averages
         self._fresh, self._memory = fresh, memory or NoState()
         self._failures = 0
+        self._copies, self._background = HostCopies(), BackgroundSave()
+        self._begun: SaveUnderWay | None = None
         self._loaded: Mapping[str, Tensor] = {}  # state of the strategy, until `_spread`
 
-    def save(self, progress: Progress) -> Saved | Warned:
-        """Save the run; a save that fails is a warning, three failures in a row an error."""
-        exchange = collect(self._comm, self._memory.state())
-        outcome = self._write(progress, exchange) if self._comm.world.leads else None
-        event: Saved | Warned = self._from_leader(outcome, Saved | Warned)
+    def begin_save(self, progress: Progress, before: Guard | None = None) -> None:
+        """Copy the state of the run, and begin to write it. No save may be under way.
+
+        `before` is the guard of the run before this save, should the save fail.
+        """
+        began = time.perf_counter()
+        self._begun = SaveUnderWay(progress.step, before or progress.guard)
+        self._copies.begin()
+        exchange = collect(self._comm, self._memory.state(), self._copies.add)
+        tensors = all_or_none(self._comm, self._copy_state)
+        copied = self._copies.copied(self._comm.world.device)
+        if self._comm.world.leads:
+            stall = time.perf_counter() - began
+            self._background.start(
+                lambda: self._write(progress, *tensors, exchange, copied), stall
+            )
+
+    @property
+    def under_way(self) -> SaveUnderWay | None:
+        """The save that is under way, on all processes alike."""
+        return self._begun
+
+    @property
+    def is_written(self) -> bool:
+        """Whether this process knows that the save under way is over; only one can."""
+        return self._background.is_written
+
+    def finish_save(self) -> Saved | Warned:
+        """Wait for the save under way; three failures in a row are an error.
+
+        All processes call this together.
+        """
+        mine = self._background.wait() if self._comm.world.leads else None
+        event, stall = self._from_leader(mine, tuple[Saved | Warned, float])
+        self._begun = None
         self._failures = self._failures + 1 if isinstance(event, Warned) else 0
         if isinstance(event, Warned) and self._failures >= FAILURES_ALLOWED:
             raise RunError(
@@ -68,7 +116,16 @@ class CheckpointSync:
                 fix="look for a full disk, a quota, a limit (`ulimit -f`), a moved directory; "
                 "then start the same command again",
             )
-        return event
+        return replace(event, stall=stall) if isinstance(event, Saved) else event
+
+    def save(self, progress: Progress) -> Saved | Warned:
+        """Save the run, and wait for it."""
+        self.begin_save(progress)
+        return self.finish_save()
+
+    def close(self) -> None:
+        """Wait for what this process is writing; it asks no other process."""
+        self._background.close()
 
     def restore(self) -> RestoredCheckpoint:
         """Restore model and optimizer from the newest sound checkpoint, if there is one."""
@@ -104,16 +161,37 @@ class CheckpointSync:
         rows = self._comm.gather_bytes(msgspec.json.encode(value))
         return msgspec.json.decode(rows[0], type=kind)
 
-    def _write(self, progress: Progress, exchange: Mapping[str, Tensor]) -> Saved | Warned:
+    def _copy_state(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return copies of the weights, and of optimizer and averages, on the leader."""
+        if not self._comm.world.leads:
+            return {}, {}
+        try:
+            return (
+                self._copies.add_all(checkpoint.MODEL, state.model_tensors(self._model)),
+                self._copies.add_all(checkpoint.OPTIMIZER, self._other_tensors()),
+            )
+        except (MemoryError, RuntimeError) as error:
+            if not is_about_memory(error):
+                raise
+            raise RunError(
+                f"no memory for the copy that a checkpoint is written from: {error}",
+                where=os.uname().nodename,
+                fix="free memory on this machine, as much as a checkpoint has bytes",
+            ) from error
+
+    def _write(
+        self,
+        progress: Progress,
+        model: Mapping[str, Tensor],
+        optimizer: Mapping[str, Tensor],
+        exchange: Mapping[str, Tensor],
+        copied: Callable[[], None],
+    ) -> Saved | Warned:
+        """Write the copies of a state; in a thread, so this must not communicate."""
         began = time.perf_counter()
         try:
-            manifest = checkpoint.save(
-                self._directory,
-                progress,
-                state.model_tensors(self._model),
-                self._other_tensors(),
-                exchange,
-            )
+            copied()
+            manifest = checkpoint.save(self._directory, progress, model, optimizer, exchange)
             path = self._directory / checkpoint.name_of(progress.step) / checkpoint.MANIFEST
             manifest_bytes = path.stat().st_size
             self._tidy(progress)
@@ -230,22 +308,46 @@ class CheckpointSync:
 def save(
     checkpoint_sync: CheckpointSync, progress: Progress, *, due: bool, last: bool = False
 ) -> Generator[AnyEvent, None, Progress]:
-    """Save the run; return the progress with the save recorded. The `last` one must succeed.
+    """Begin to save the run, after the save that may be under way; return the progress.
+
+    The progress knows of the save already; `finish` takes that back if it fails. The `last`
+    save must succeed, and is waited for.
 
     A run can roll back only to saves that were `due`. Rolling back to one that somebody asked
     for, or at which the run was stopped, would make it differ from an undisturbed run.
     """
+    progress = yield from finish(checkpoint_sync, progress)
     guard = after_save(progress.guard, progress.step, progress.best_step)
     after = replace(progress, guard=guard) if due else progress
-    event = checkpoint_sync.save(after)
+    checkpoint_sync.begin_save(after, before=progress.guard)
+    if not last:
+        return after
+    event = checkpoint_sync.finish_save()
     yield event
-    if last and isinstance(event, Warned):
+    if isinstance(event, Warned):
         raise RunError(
             f"the run ends without its last save: {event.message}",
             fix="remove the cause; the same command continues from the last checkpoint, if "
             "there is one",
         )
-    return after if isinstance(event, Saved) else progress
+    return after
+
+
+def finish(
+    checkpoint_sync: CheckpointSync, progress: Progress
+) -> Generator[AnyEvent, None, Progress]:
+    """Wait for the save under way, if there is one; return the progress that knows its outcome.
+
+    All processes call this together.
+    """
+    begun = checkpoint_sync.under_way
+    if begun is None:
+        return progress
+    event = checkpoint_sync.finish_save()
+    yield event
+    if isinstance(event, Saved):
+        return progress
+    return replace(progress, guard=after_failed_save(progress.guard, begun.step, begun.guard))
 
 
 def roll_back(
@@ -256,6 +358,7 @@ def roll_back(
     The learning rate is lower from there on. The result is saved at once and replaces that
     checkpoint.
     """
+    progress = yield from finish(checkpoint_sync, progress)
     good = progress.guard.safe[0]
     last_good = f"the last good checkpoint is {checkpoint.name_of(good)}"
     if progress.roll_backs >= ROLL_BACKS:

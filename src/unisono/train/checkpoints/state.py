@@ -13,16 +13,14 @@ from unisono.errors import DataError
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Return the weights by name, on the CPU."""
-    return {
-        name: weight.detach().cpu().contiguous() for name, weight in model.named_parameters()
-    }
+    """Return the weights themselves by name."""
+    return {name: weight.detach() for name, weight in model.named_parameters()}
 
 
 def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
-    """Return the optimizer's state by the weight's name and its own, on the CPU."""
+    """Return the optimizer's state itself, by the weight's name and its own."""
     return {
-        f"{name}/{key}": value.detach().cpu().contiguous()
+        f"{name}/{key}": value.detach()
         for name, weight in model.named_parameters()
         for key, value in optimizer.state.get(weight, {}).items()
         if isinstance(value, Tensor)
