@@ -6,9 +6,15 @@ from contextlib import ExitStack
 
 import pytest
 
-from unisono.secure.channel import StrangerError, dial
+from unisono.secure.channel import HELLO, NONCE_BYTES, TAG_BYTES, StrangerError, dial
 from unisono.secure.secret import new_secret
-from unisono.secure.server import FURTHER, MOST_ADDRESSES, SecureServer, Strangers
+from unisono.secure.server import (
+    FURTHER,
+    MOST_ADDRESSES,
+    PLACES_PER_ADDRESS,
+    SecureServer,
+    Strangers,
+)
 
 KEY = bytes.fromhex(new_secret())
 
@@ -57,6 +63,19 @@ def test_hundreds_of_idle_strangers_keep_nobody_out(echo, source):
     assert len(echo.told) == 1
 
 
+def test_strangers_on_an_address_of_the_run_make_room_for_each_other(echo, monkeypatch):
+    """A known address has a bound, too: the oldest stranger there has to go."""
+    monkeypatch.setattr("unisono.secure.server.HANDSHAKE_SECONDS", 600)
+    assert works(echo)
+    with ExitStack() as idle:
+        strangers = [
+            idle.enter_context(socket.create_connection(echo.address, timeout=10))
+            for _ in range(PLACES_PER_ADDRESS + 1)
+        ]
+        assert strangers[0].recv(1) == b""
+        assert works(echo)
+
+
 def test_a_wrong_secret_is_counted_and_a_look_at_the_port_is_not(echo):
     socket.create_connection(echo.address).close()
     for _ in range(3):
@@ -65,6 +84,17 @@ def test_a_wrong_secret_is_counted_and_a_look_at_the_port_is_not(echo):
     assert echo.said.wait(30)
     assert echo.told == ["3 connections from 127.0.0.1 did not know the run's secret"]
     assert works(echo)
+
+
+def test_a_stranger_that_sends_any_proof_is_let_go_and_counted(echo):
+    with socket.create_connection(echo.address, timeout=30) as stranger:
+        stranger.sendall(HELLO + bytes(NONCE_BYTES))
+        assert stranger.recv(1)  # the server's own proof
+        stranger.sendall(bytes(TAG_BYTES))
+        while stranger.recv(1 << 16):
+            pass  # it hangs up without waiting for a frame
+        assert echo.said.wait(30)
+    assert echo.told == ["1 connection from 127.0.0.1 did not know the run's secret"]
 
 
 def test_what_is_told_has_a_bound():
