@@ -81,6 +81,7 @@ MAY_IMPORT = {
     # It writes what the others read: run directories and settings.
     "importers": FOUNDATION | {"records", "config"},
     "export": FOUNDATION | {"text", "models", "translate", "bundle", "score"},
+    "serve": FOUNDATION | {"text", "models", "translate", "bundle", "export"},
     # It makes real updates before the run, to measure them.
     # Its picture is drawn by the drawer of the report.
     "check": FOUNDATION | FORMATS | PARTS | {"config", "train", "report"},

@@ -5,54 +5,19 @@ import zipfile
 from itertools import product
 
 import pytest
-import torch
 from click.testing import CliRunner
 
-from models.sample import SETTINGS
-from unisono.bundle.reader import open_bundle
-from unisono.bundle.writer import write_bundle
+from support.random_bundles import made_bundle
 from unisono.cli.export import export
 from unisono.errors import ConfigError, DataError
 from unisono.export.export_files import open_export, write_export
 from unisono.export.proof import Difference, ExportProof
-from unisono.models.transformer import build_model
 from unisono.text.load import BytePieces
-from unisono.text.normalise import Normalisation
 from unisono.text.sentence_pieces import learn_pieces
 from unisono.text.tokenizer import Tokenizers
-from unisono.translate.settings import Decoding
 
 LINES = ["to be or not to be", "", "a", "that is the question", "Ünïcödé", "be be be"]
 GOOD = ExportProof(1, 1.0, 1.0, 1.0, 1.0, 1.0)
-
-
-def made_bundle(path, tokenizers=None, **changes):
-    """Write the bundle of a model with random weights, sharp enough to have opinions."""
-    torch.manual_seed(3)
-    tokenizers = tokenizers or Tokenizers(*[BytePieces()] * 2)
-    settings = type(SETTINGS)(
-        **{**{f: getattr(SETTINGS, f) for f in SETTINGS.__struct_fields__}, **changes}
-    )
-    source = 0 if tokenizers.joint else tokenizers.source.size
-    model = build_model(settings, tokenizers.target.size, source).eval()
-    with torch.no_grad():
-        for matrix in model.embedding_weights:
-            matrix.mul_(2.0)
-        for weight in model.parameters():
-            weight.add_(0.02 * torch.randn_like(weight))
-    write_bundle(
-        path,
-        model=model,
-        tokenizers=tokenizers,
-        normalisation=Normalisation(),
-        source_language="en",
-        target_language="de",
-        decoding=Decoding(beam=3, max_ratio=1.0, max_extra=4),
-        max_pieces=30,
-        step=1,
-        scores={},
-    )
-    return open_bundle(path)
 
 
 def exported(bundle, path, quantization="", proof=GOOD, **choices):

@@ -33,6 +33,7 @@ VERBS = {
     "translate": "translate standard input to standard output",
     "score": "compute BLEU, chrF and TER of a translation, or compare two",
     "export": "write a model for another engine, and prove that it translates as before",
+    "serve": "serve models over HTTP: a web page, and LibreTranslate's protocol",
     "completion": "let bash, zsh or fish complete commands and options",
 }
 # Verbs whose module is not named after them, or not in this package.

@@ -1,0 +1,1 @@
+"""Serve models over HTTP, in the protocol of LibreTranslate. Only `worker` loads torch."""

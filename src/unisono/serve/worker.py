@@ -1,0 +1,121 @@
+"""The processes that translate, for a server that has no torch.
+
+    python -m unisono.serve.worker JSON
+
+One process loads the models, then forks: all workers share the memory of the weights, and each
+has one thread, one core and one socket to the server. A worker ends when its socket closes.
+"""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import torch
+from torch import nn
+
+from unisono.bundle.reader import open_bundle
+from unisono.errors import UnisonoError
+from unisono.parent_process import die_with_launcher, die_with_parent
+from unisono.serve.messages import RankedText, SentenceBatch, WorkerReply, encoded, receive
+from unisono.translate.translator import Translator
+
+
+class WorkerOrder(msgspec.Struct, frozen=True):
+    """Which models to load, and the sockets of the workers."""
+
+    models: list[str]
+    sockets: list[int]
+
+
+Load = Callable[[Sequence[str]], list[Translator]]
+
+
+def run_workers(order: WorkerOrder, load: Load, *, load_before_fork: bool) -> None:
+    """Load the models and translate until the server closes the sockets."""
+    die_with_launcher()
+    for number in (signal.SIGINT, signal.SIGTERM):  # the server decides when to stop
+        signal.signal(number, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    connections = [socket.socket(fileno=number) for number in order.sockets]
+    try:
+        loaded = load(order.models) if load_before_fork else []
+    except UnisonoError as error:
+        connections[0].sendall(encoded(failure(error)))
+        return
+    mine = _fork(connections)
+    for connection in connections:
+        if connection is not mine:
+            connection.close()
+    try:
+        translators = loaded or load(order.models)
+        for translator in translators:
+            translator.translate(["."])  # the first translation takes longer
+    except UnisonoError as error:
+        mine.sendall(encoded(failure(error)))
+    else:
+        serve(mine, translators)
+
+
+def serve(connection: socket.socket, translators: Sequence[Translator]) -> None:
+    """Say that this worker is ready, then translate what comes until the connection ends."""
+    connection.sendall(encoded(WorkerReply()))
+    while (batch := receive(connection, SentenceBatch)) is not None:
+        try:
+            reply = _translate(_with_best(translators[batch.model], batch.best), batch)
+        except (RuntimeError, MemoryError) as error:
+            reply = WorkerReply(error=f"{type(error).__name__}: {error}")
+        connection.sendall(encoded(reply))
+
+
+def failure(error: UnisonoError) -> WorkerReply:
+    """Return the reply that carries an error to the server."""
+    return WorkerReply([], error.what, error.where, error.fix, error.exit_code)
+
+
+def _translate(translator: Translator, batch: SentenceBatch) -> WorkerReply:
+    found = translator.translations(batch.sentences)
+    return WorkerReply(
+        [[RankedText(one.text, one.confidence) for one in line.alternatives] for line in found]
+    )
+
+
+@lru_cache(maxsize=64)
+def _with_best(translator: Translator, best: int) -> Translator:
+    beam = max(translator.decoding.beam, best)
+    decoding = msgspec.structs.replace(translator.decoding, beam=beam)
+    return replace(translator, decoding=decoding, best=best)
+
+
+def load_bundles(paths: Sequence[str]) -> list[Translator]:
+    """Open each bundle."""
+    translators = [open_bundle(Path(path)).translator() for path in paths]
+    for translator in translators:
+        for model in translator.models:
+            _own_memory(model)
+    return translators
+
+
+def _own_memory(model: nn.Module) -> None:
+    """Copy the weights: they are mapped from a file that somebody may overwrite."""
+    for weight in model.parameters():
+        weight.data = weight.data.clone()
+
+
+def _fork(connections: Sequence[socket.socket]) -> socket.socket:
+    """Start a process for each connection but the first; return the one of this process."""
+    for connection in connections[1:]:
+        if os.fork() == 0:
+            die_with_parent()
+            return connection
+    return connections[0]
+
+
+if __name__ == "__main__":
+    given = msgspec.json.decode(sys.argv[1], type=WorkerOrder)
+    run_workers(given, load_bundles, load_before_fork=True)
