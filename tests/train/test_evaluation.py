@@ -188,7 +188,7 @@ def test_a_model_that_says_nothing_is_known_to(corpus_home, tmp_path):
         for name, matrix in model.named_parameters():
             if name.startswith("embeddings."):
                 matrix[END_ID] = 10.0
-    tested = session.evaluator.score_test(1)
+    tested, _ = session.evaluator.score_test(1)
     assert (tested.empty, tested.sentences) == (20, 20)
 
 

@@ -24,6 +24,7 @@ SYNC = {"bucket_mb": 0.005, "warmup_steps": 2, "local_steps": 2}
 def base(corpus_home, tmp_path_factory):
     """A finished run to start from; treat it as read-only."""
     home = link_corpus(corpus_home, tmp_path_factory.mktemp("base"))
+    torch.set_num_threads(1)
     list(run_with(Solo(), tiny_settings(home, "base", train={"max_steps": 6})))
     return home / "base"
 

@@ -5,6 +5,7 @@ import msgspec
 from unisono.diagnose.answers import ANSWERS
 from unisono.diagnose.answers.duration import elapsed
 from unisono.diagnose.case import Case, open_case
+from unisono.diagnose.evidence.adaptation import adaptation_of
 from unisono.diagnose.evidence.curve import loss_curve, lowest
 from unisono.diagnose.evidence.scores import best_scored, bleu_note, bleu_words
 from unisono.diagnose.evidence.spending import spending_of
@@ -101,6 +102,7 @@ def judge(case: Case) -> Report:
         findings=tuple(finding for rule in RULES.values() for finding in rule(case)),
         note=bleu_note(case.run) or msgspec.UNSET,
         cost=spending_of(case) or msgspec.UNSET,
+        adaptation=adaptation_of(case) or msgspec.UNSET,
     )
 
 

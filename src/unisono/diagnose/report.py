@@ -101,11 +101,42 @@ class Spending(Struct, frozen=True, kw_only=True):
     one_machine: Alternative | None = None
 
 
+class ScoreChange(Struct, frozen=True, kw_only=True):
+    """BLEU and chrF of the start and of the run on one test set; the 95 % interval is that of
+    the difference of BLEU.
+    """
+
+    sentences: int
+    bleu_start: float
+    bleu_run: float
+    difference: float
+    low: float
+    high: float
+    is_chance: bool
+    chrf_start: float
+    chrf_run: float
+
+
+class Adaptation(Struct, frozen=True, kw_only=True):
+    """What a run that started from other weights gained and forgot.
+
+    `verdict` is gained, outweighed (it forgot more than it gained), no_gain or unknown.
+    """
+
+    start: str
+    sha256: str
+    trained_share: float
+    verdict: str
+    gain: ScoreChange | None = None
+    forgotten: ScoreChange | None = None
+
+
 class Report(Struct, frozen=True, kw_only=True):
     """Everything a diagnosis found out about a run.
 
     `note` is the small print to the headline: signature and interval of BLEU, if something
-    was scored. `cost` is there if the settings name a price.
+    was scored. `cost` is there if the settings name a price, `adaptation` if the run
+    started from other weights.
     """
 
     format: int = FORMAT
@@ -116,6 +147,7 @@ class Report(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     note: str | msgspec.UnsetType = msgspec.UNSET
     cost: Spending | msgspec.UnsetType = msgspec.UNSET
+    adaptation: Adaptation | msgspec.UnsetType = msgspec.UNSET
 
     def answer(self, name: str) -> Answer:
         return next(answer for answer in self.answers if answer.id == name)

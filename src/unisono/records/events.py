@@ -268,6 +268,25 @@ class Tested(Event, frozen=True, kw_only=True, tag="tested"):
     chrf: Number = -1.0
 
 
+class Adapted(Event, frozen=True, kw_only=True, tag="adapted"):
+    """How the best checkpoint and the weights that the run started from do on one test set.
+
+    `test` is "new" (that of the corpus) or "old" (what the start was good at). `low` and `high`
+    are the 95 % interval of the run's BLEU minus the start's, by paired bootstrap.
+    """
+
+    step: Whole
+    test: str
+    sentences: Whole
+    bleu_start: Number
+    bleu_run: Number
+    low: Number
+    high: Number
+    is_chance: bool
+    chrf_start: Number = -1.0
+    chrf_run: Number = -1.0
+
+
 class Lost(Event, frozen=True, kw_only=True, tag="lost"):
     """The run lost a process; the sidecar of process `seen_by` noticed.
 
@@ -328,6 +347,7 @@ AnyEvent = (
     | Chose
     | RolledBack
     | Tested
+    | Adapted
     | Lost
     | Found
     | Ended

@@ -14,6 +14,7 @@ from unisono.records import monitor_events as sampled
 from unisono.records import view
 from unisono.records.damage import DamageLog
 from unisono.records.events import (
+    Adapted,
     AnyEvent,
     Ended,
     Found,
@@ -181,6 +182,7 @@ class Follower:
                 *(warned for one in self._samplers.values() for warned in one.warnings),
             ),
             tests=tuple(view.of_kind(leader, Tested)),
+            adapted=tuple(view.of_kind(leader, Adapted)),
             losses=view.lost_once(view.of_kind(everybody, Lost)),
             ends=tuple(view.of_kind(leader, Ended)),
             samples={event.step: event.samples for event in validations},

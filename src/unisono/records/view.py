@@ -15,6 +15,7 @@ import msgspec
 from unisono.errors import DataError
 from unisono.records.damage import DamageLog
 from unisono.records.events import (
+    Adapted,
     AnyEvent,
     Ended,
     Found,
@@ -110,6 +111,7 @@ class RunView:
     saves: tuple[Saved, ...] = ()
     warnings: tuple[Warned, ...] = ()
     tests: tuple[Tested, ...] = ()
+    adapted: tuple[Adapted, ...] = ()
     losses: tuple[Lost, ...] = ()
     ends: tuple[Ended, ...] = ()
     samples: dict[int, tuple[Sample, ...]] = field(default_factory=dict)
@@ -168,6 +170,7 @@ def read_run(path: Path) -> RunView:
             *(w for log in machines.values() for w in log.warnings),
         ),
         tests=tuple(of_kind(leader, Tested)),
+        adapted=tuple(of_kind(leader, Adapted)),
         losses=lost_once([e for events in recorded.values() for e in of_kind(events, Lost)]),
         ends=tuple(of_kind(leader, Ended)),
         samples=_samples(directory.samples, of_kind(leader, Validated), damage),

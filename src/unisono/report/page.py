@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 from unisono.atomic import write_text
 from unisono.diagnose.case import open_case
 from unisono.diagnose.diagnosis import judge
+from unisono.diagnose.evidence.adaptation import adaptation_words
 from unisono.diagnose.evidence.ledger import Ledger, keep_ledger
 from unisono.diagnose.evidence.sessions import sessions_of
 from unisono.diagnose.evidence.spending import spending_words
@@ -51,6 +52,7 @@ def render_html(report: Report, run: RunView, ledger: Ledger | None = None) -> s
         slices=facts.slices(report),
         bottleneck=facts.bottleneck_words(report),
         cost=spending_words(report.cost) if report.cost else [],
+        adaptation=adaptation_words(report.adaptation) if report.adaptation else [],
         tones=SEVERITIES,
         charts=charts_of(report, run, ledger or keep_ledger(run, sessions_of(run))),
         samples=facts.samples_over_time(run),

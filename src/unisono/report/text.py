@@ -3,6 +3,7 @@
 import re
 import textwrap
 
+from unisono.diagnose.evidence.adaptation import adaptation_words
 from unisono.diagnose.evidence.spending import spending_words
 from unisono.diagnose.report import Answer, Finding, Report
 from unisono.printable import LAYOUT, printable
@@ -26,6 +27,8 @@ def render_markdown(report: Report, run: RunView) -> str:
         plain(bottleneck_words(report)),
         "## What it cost" if report.cost else "",
         plain(" ".join(spending_words(report.cost))) if report.cost else "",
+        "## Gained and forgotten" if report.adaptation else "",
+        plain(" ".join(adaptation_words(report.adaptation))) if report.adaptation else "",
         "## Findings" if report.findings else "",
         *(_finding(finding) for finding in report.findings),
         "## Eleven questions, answered",
@@ -72,6 +75,8 @@ def render_text(report: Report, width: int = 80) -> str:
         blocks.append(_wrapped(report.note, width, "  "))
     if report.cost:
         blocks.append(_wrapped(" ".join(spending_words(report.cost)), width))
+    if report.adaptation:
+        blocks.append(_wrapped(" ".join(adaptation_words(report.adaptation)), width))
     for finding in report.findings:
         blocks.append(_wrapped(f"{finding.severity}: {finding.summary}", width, "  "))
     for number, answer in enumerate(report.answers, start=1):

@@ -105,7 +105,7 @@ def sentence_losses(
         batch = examination.batch(indices).to(torch.device(comm.world.device))
         losses = token_losses(model, batch.source, batch.target_in, batch.target_out)
         mine.update(zip(indices.tolist(), losses.double().tolist(), strict=True))
-    found = _from_all(comm, mine, float)
+    found = from_all(comm, mine, float)
     return [found[index] for index in range(len(examination))]
 
 
@@ -122,7 +122,7 @@ def translations(
         found = search([model], batch.source, examination.decoding)
         for index, hypotheses in zip(indices.tolist(), found, strict=True):
             mine[index] = list(hypotheses[0].ids)
-    ids = _from_all(comm, mine, list[int])
+    ids = from_all(comm, mine, list[int])
     return examination.tokenizer.decode([ids[index] for index in sorted(ids)])
 
 
@@ -132,7 +132,7 @@ def loss_per_token(losses: Sequence[float], examination: EvaluationSplit) -> tup
     return sum(losses) / tokens, tokens
 
 
-def _from_all(comm: Comm, mine: dict[int, V], kind: type[V]) -> dict[int, V]:
+def from_all(comm: Comm, mine: dict[int, V], kind: type[V]) -> dict[int, V]:
     """Return the parts of all processes in one dictionary."""
     # Not JSON, which cannot hold a loss that is not finite.
     decoder = msgspec.msgpack.Decoder(dict[int, kind])  # type: ignore[valid-type]
@@ -235,17 +235,17 @@ class Evaluator:
             **(_fields(scores.found) if scores.found else {}),
         )
 
-    def score_test(self, step: int) -> Tested | None:
-        """Score the model on the test set, if there is one."""
+    def score_test(self, step: int) -> tuple[Tested | None, list[str]]:
+        """Score the model on the test set, if there is one; also return its translations."""
         if self.test is None:
-            return None
+            return None, []
         began = time.perf_counter()
         self.model.eval()
         with self.compiling.paused():
             translated = translations(self.model, self.test, self.comm)
         references = self.test.split.target_text()
         scored = score_bleu(translated, references)
-        return Tested(
+        tested = Tested(
             time=time.time(),
             step=step,
             sentences=len(translated),
@@ -254,6 +254,7 @@ class Evaluator:
             chrf=score_chrf(translated, references),
             **_fields(scored),
         )
+        return tested, translated
 
     def _keep_samples(self, step: int, translated: list[str]) -> tuple[Sample, ...]:
         """Write the first translations to a file; return them on the leading process."""

@@ -30,6 +30,7 @@ from unisono.models.transformer import TransformerModel
 from unisono.records.events import AnyEvent, Chose, Ended, Started, Tested, Warned
 from unisono.records.layout import RunDirectory
 from unisono.records.recorder import Recorder, describe_environment
+from unisono.train.adaptation import compare_with_start
 from unisono.train.build import build_session, device_of, mixture, strategy_for
 from unisono.train.checkpoints.checkpoint_sync import RestoredCheckpoint
 from unisono.train.loop import Session, train
@@ -149,12 +150,16 @@ def _warnings(session: Session, restored: RestoredCheckpoint) -> Iterator[str]:
 
 
 def _finish(session: Session, model: TransformerModel, corpus: Corpus) -> Iterator[AnyEvent]:
-    """Score the best checkpoint on the test set, and write its bundle."""
+    """Score the best checkpoint on the test set, and write its bundle.
+
+    A run that started from other weights is compared with them last: it has nothing to lose.
+    """
     best = session.checkpoint_sync.restore_best()
-    tested = session.evaluator.score_test(best.step)
+    tested, translated = session.evaluator.score_test(best.step)
     if tested is not None:
         yield tested
     all_or_none(session.parts.comm, lambda: _write_bundle(session, model, corpus, best, tested))
+    yield from compare_with_start(session, model, corpus, best.step, translated)
 
 
 def _started(

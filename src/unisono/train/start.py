@@ -17,15 +17,18 @@ from torch import nn
 from unisono import atomic
 from unisono.bundle.format import MANIFEST, Description, bundle_at
 from unisono.bundle.reader import Bundle, open_bundle
+from unisono.config.load import read_toml
 from unisono.config.settings import Settings, Start
 from unisono.corpus.reader import Corpus
 from unisono.errors import ConfigError, DataError
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import TransformerModel
 from unisono.records.layout import RunDirectory
+from unisono.score.files import aligned_lines
 from unisono.small_files import PARSER_ERRORS, read_bytes, reason
 from unisono.text.tokenizer import Tokenizers
 
+OLD_TEST = ("old_test.source", "old_test.target")
 START_BUNDLE, START_RECORD = "bundle", "start.json"
 # What a model may have otherwise than the weights were trained with.
 MAY_DIFFER_IN = {
@@ -87,6 +90,30 @@ def keep_start(settings: Settings, corpus: Corpus) -> None:
         source.write(new / START_BUNDLE)
         record = StartRecord(origin=start.from_, sha256=identity(new / START_BUNDLE))
         atomic.write_bytes(new / START_RECORD, msgspec.json.encode(record))
+        for name, lines in zip(OLD_TEST, _old_test(start), strict=False):
+            text = "".join(f"{line}\n" for line in lines)
+            atomic.write_text(new / name, text)
+
+
+def old_test_lines(run: Path) -> tuple[list[str], list[str]]:
+    """Return source and target of the old test set that the run keeps, or nothing."""
+    source, target = (RunDirectory(run).start / name for name in OLD_TEST)
+    if not (source.is_file() and target.is_file()):
+        return [], []
+    found = aligned_lines([source, target])
+    return found[0], found[1]
+
+
+def _old_test(start: Start) -> list[list[str]]:
+    """Return the old test set that the settings name, or that of the run to start from."""
+    named = [Path(name) for name in start.old_test]
+    if named:
+        return aligned_lines(named)
+    config = RunDirectory(Path(start.from_)).config
+    test = read_toml(config).get("data", {}).get("test", {}) if config.is_file() else {}
+    theirs = [Path(test.get(side, "")) for side in ("source", "target")]
+    # Paths are relative to where that run was started, which may be elsewhere.
+    return aligned_lines(theirs) if all(path.is_file() for path in theirs) else []
 
 
 def _has_saved(settings: Settings) -> bool:
@@ -99,6 +126,7 @@ def _checked_source(settings: Settings, corpus: Corpus) -> StartSource:
     source = source_at(Path(settings.start.from_))
     _check_model(settings, source.description.model)
     _check_vocabulary(settings, corpus, source)
+    _old_test(settings.start)
     return source
 
 

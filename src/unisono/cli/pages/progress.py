@@ -280,6 +280,18 @@ def _validation(event: events.Validated) -> str:
     )
 
 
+def _test(event: events.Tested | events.Adapted) -> str:
+    if isinstance(event, events.Adapted):
+        return (
+            f"{event.test} test set: BLEU {event.bleu_start:.2f} at the start, "
+            f"{event.bleu_run:.2f} now ({event.low:+.2f} to {event.high:+.2f})"
+        )
+    return (
+        f"test set, best checkpoint (step {event.step:,}): BLEU {_bleu(event)}  "
+        f"{event.bleu_signature}"
+    )
+
+
 def _sentence(event: events.AnyEvent) -> str:
     if isinstance(event, events.Validated):
         return _validation(event)
@@ -292,11 +304,8 @@ def _sentence(event: events.AnyEvent) -> str:
         return event.message if isinstance(event, events.Chose) else _found(event)
     if isinstance(event, events.RolledBack):
         return f"warning: at step {event.step:,} {event.message}"
-    if isinstance(event, events.Tested):
-        return (
-            f"test set, best checkpoint (step {event.step:,}): BLEU {_bleu(event)}  "
-            f"{event.bleu_signature}"
-        )
+    if isinstance(event, events.Tested | events.Adapted):
+        return _test(event)
     if isinstance(event, events.Ended):
         return f"ended at step {event.step:,}: {ENDINGS.get(event.reason, event.reason)}"
     return ""

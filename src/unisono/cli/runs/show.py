@@ -14,6 +14,7 @@ from unisono.corpus.manifest import MANIFEST, manifest_bytes
 from unisono.corpus.reader import open_corpus
 from unisono.datasets.corpus_directory import LOCK, read_lock
 from unisono.diagnose.diagnosis import diagnose
+from unisono.diagnose.evidence.adaptation import adaptation_words
 from unisono.errors import DataError
 from unisono.models.settings import parameter_count
 from unisono.printable import printable, printable_json
@@ -77,6 +78,8 @@ def _run_facts(path: Path) -> Iterator[tuple[str, str]]:
         yield "damaged", sentence
     report = diagnose(view, time.time())
     yield "run", report.headline
+    if report.adaptation:
+        yield "started from", " ".join(adaptation_words(report.adaptation))
     status = read_status(RunDirectory(path))
     if status is not None:
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.time))
