@@ -28,7 +28,7 @@ test: setup check ## lint, types and all tests but the long ones
 long: setup ## tests of minutes each: the self-test, the wheel
 	$(BIN)/python -m pytest -m long
 
-quick: setup ## the default tier: no extra processes, under a minute
+quick: setup ## the default tier: no other processes, a few minutes
 	$(BIN)/python -m pytest -m "not ranks and not slow and not long and not container"
 
 check: setup ## lint, formatting and types
