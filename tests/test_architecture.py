@@ -31,7 +31,7 @@ PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", 
 PARTS |= {"heartbeat"}
 MIDDLE = {"config", "diagnose"}
 STAGES = {"prepare", "train", "serve", "export", "live", "report", "launch", "lab", "check"}
-STAGES |= {"importers", "selftest"}
+STAGES |= {"importers", "selftest", "publish"}
 
 MAY_IMPORT = {
     "errors": {"exit_codes"},
@@ -75,6 +75,7 @@ MAY_IMPORT = {
     "train": FOUNDATION | FORMATS | PARTS | {"config"},
     "report": FOUNDATION | {"records", "diagnose"},
     "live": FOUNDATION | {"records", "diagnose", "cost_model"},
+    "publish": FOUNDATION | {"records", "diagnose", "live"},
     # What it asks other machines is what training would: settings, corpus, size of a model.
     "launch": FOUNDATION | {"records", "corpus", "models", "config"},
     "lab": FOUNDATION | {"launch"},

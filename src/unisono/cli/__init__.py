@@ -26,6 +26,7 @@ VERBS = {
     "lab": "simulate several machines on this one, with links as slow as you like",
     "simulate": "estimate what a run takes on machines you do not have",
     "watch": "show how a run is doing while it trains",
+    "publish": "tell Prometheus or a web address how runs are doing",
     "average": "average checkpoints into a bundle",
     "report": "answer eleven questions about a run",
     "compare": "show runs side by side",
@@ -40,7 +41,10 @@ VERBS = {
 MODULES = {
     "import": "runs.import_runs",  # `import` is a keyword of Python
     "selftest-part": "launching.selftest_part",
-    **{verb: f"runs.{verb}" for verb in ("show", "watch", "average", "report", "compare")},
+    **{
+        verb: f"runs.{verb}"
+        for verb in ("show", "watch", "publish", "average", "report", "compare")
+    },
 }
 HIDDEN_VERBS = ("selftest-part",)  # what other verbs start
 # Launchers end all processes when one ends: the one that can say why has to come first.

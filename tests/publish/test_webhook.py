@@ -1,0 +1,115 @@
+"""Alerts that reach a web address: each once, in their order, later if need be."""
+
+import pytest
+
+from diagnose.made_runs import BEGAN, ended
+from publish.conftest import tell
+from unisono.cli import unisono
+from unisono.errors import ConfigError, RunError
+from unisono.publish import webhook
+from unisono.publish.webhook import SENT_FILE, Webhook
+from unisono.records.events import Warned
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(webhook, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(webhook, "LONGEST_PAUSE_SECONDS", 0.0)
+
+
+def warn(run, *texts):
+    for number, text in enumerate(texts):
+        tell(run, Warned(time=BEGAN + 31 + number, step=30, message=text))
+
+
+def summaries(receiver):
+    return [body["summary"] for body in receiver.taken]
+
+
+def test_each_alert_is_sent_once_also_by_a_second_sender(run, receiver):
+    warn(run, "one", "two")
+    hook = Webhook(run, receiver.address)
+    assert hook.look(BEGAN + 40) == ("running", [])
+    hook.look(BEGAN + 40)
+    tell(run, Warned(time=BEGAN + 41, step=30, message="three"))
+    hook.look(BEGAN + 42)
+    Webhook(run, receiver.address).look(BEGAN + 42)
+    assert summaries(receiver) == ["one", "two", "three"]
+    first = receiver.taken[0]
+    assert (first["kind"], first["severity"], first["step"]) == ("warning", "warning", 30)
+    assert first["text"].endswith(": one")
+
+
+@pytest.mark.parametrize("answer", [500, 404, 302])
+def test_what_is_refused_comes_later_and_in_order(run, receiver, answer):
+    warn(run, "one", "two")
+    receiver.answers = [200, answer]
+    hook = Webhook(run, receiver.address)
+    _, waiting = hook.look(BEGAN + 40)
+    assert [alert.summary for alert in waiting] == ["two"]
+    assert str(answer) in hook.refused
+    assert receiver.seen == 2  # no redirection was followed
+    hook._not_before = 0.0
+    assert hook.look(BEGAN + 40) == ("running", [])
+    assert summaries(receiver) == ["one", "two"]
+
+
+def test_a_dead_address_costs_one_try_for_each_pause(run, receiver, monkeypatch):
+    monkeypatch.setattr(webhook, "FIRST_PAUSE_SECONDS", 1000.0)
+    monkeypatch.setattr(webhook, "LONGEST_PAUSE_SECONDS", 1000.0)
+    warn(run, "one")
+    receiver.answers = [500]
+    hook = Webhook(run, receiver.address, _pause=1000.0)
+    for _ in range(5):
+        hook.look(BEGAN + 40)
+    assert receiver.seen == 1
+
+
+def test_the_token_of_the_address_is_written_nowhere(run, receiver):
+    warn(run, "one")
+    Webhook(run, receiver.address).look(BEGAN + 40)
+    kept = run / SENT_FILE
+    assert kept.stat().st_mode & 0o077 == 0
+    for path in run.rglob("*"):
+        assert path.is_dir() or b"verysecret" not in path.read_bytes()
+    assert "verysecret" not in str(receiver.taken)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"addresses": 3}', b"[]"])
+def test_a_damaged_list_of_what_was_sent_means_that_nothing_was(run, receiver, damage):
+    warn(run, "one")
+    (run / SENT_FILE).write_bytes(damage)
+    Webhook(run, receiver.address).look(BEGAN + 40)
+    assert summaries(receiver) == ["one"]
+
+
+@pytest.mark.parametrize("address", ["", "file:///etc/passwd", "hooks", "http://"])
+def test_an_address_that_is_none_is_refused(run, address):
+    with pytest.raises(ConfigError, match="not one of the web"):
+        Webhook(run, address)
+
+
+def call(run, file, *more):
+    arguments = ["publish", str(run), "--to", "webhook", *more]
+    if file is not None:
+        arguments += ["--address-file", str(file)]
+    return unisono.main(arguments, standalone_mode=False)
+
+
+def test_the_command_ends_with_the_run_and_says_what_was_not_taken(run, receiver, tmp_path):
+    tell(run, ended(30, time=BEGAN + 31))
+    file = tmp_path / "address"
+    file.write_text(receiver.address + "\n")
+    call(run, file)
+    assert [body["kind"] for body in receiver.taken] == ["ended"]
+    (run / SENT_FILE).unlink()
+    receiver.answers = [503] * 100
+    with pytest.raises(RunError, match="1 alerts were not taken: it answered with 503"):
+        call(run, file, "--linger", "0")
+
+
+def test_without_an_address_or_a_run_there_is_nothing_to_publish(run, tmp_path):
+    with pytest.raises(ConfigError, match="needs an address"):
+        call(run, None)
+    with pytest.raises(ConfigError, match="not the directory of a run"):
+        call(tmp_path / "none", None)
