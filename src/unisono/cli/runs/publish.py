@@ -14,7 +14,7 @@ from unisono.records.follow import Follower
 from unisono.small_files import read_line
 
 OVER = ("finished", "stopped", "failed")
-LOOK_SECONDS = 2.0
+PUBLISH_SECONDS = 2.0
 
 
 @click.command()
@@ -112,7 +112,7 @@ def _send_alerts(hooks: list[Webhook], linger: float) -> None:
                 break
         else:
             over_since = 0.0
-        time.sleep(LOOK_SECONDS)
+        time.sleep(PUBLISH_SECONDS)
     if waiting:
         raise RunError(
             f"{waiting} alerts were not taken: {hooks[0].refused}",
@@ -130,4 +130,4 @@ def _wait_for_the_end(runs: tuple[Path, ...], linger: float) -> None:
             over_since = over_since or time.monotonic()
         else:
             over_since = 0.0
-        time.sleep(LOOK_SECONDS)
+        time.sleep(PUBLISH_SECONDS)
