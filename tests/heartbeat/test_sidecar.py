@@ -239,10 +239,12 @@ def test_hundreds_of_idle_strangers_end_nothing(source):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_stopped_process_is_noticed_though_all_sidecars_are_stopped(rank):
     with started(2) as run:
-        for one in (0, 1):
-            run.sidecar(one).suspend()
+        sidecars = [run.sidecar(one) for one in (0, 1)]
+        for one in sidecars:
+            one.suspend()
         run.workers[rank].send_signal(signal.SIGSTOP)
         other = run.workers[1 - rank]
         assert other.wait(timeout=10 * LIMIT) == 76
         run.workers[rank].kill()
+        sidecars[rank].kill()  # nobody else ends what is stopped
         assert f"lost: rank {rank} on host{rank}" in run.said(1 - rank)
