@@ -1,4 +1,4 @@
-"""Does `unisono check` foretell what a step takes?
+"""Does `unisono check` forecast what a step takes?
 
     python benchmarks/check.py [--config configs/demo.toml] [--only 3] [--seconds 20]
 
@@ -61,9 +61,9 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class Case:
-    """What was foretold, and what came of it."""
+    """What was forecast, and what was measured."""
 
-    foretold: float
+    forecast: float
     low: float
     high: float
     truth: float
@@ -76,7 +76,7 @@ class Case:
     @property
     def error(self) -> float:
         """Return how far off it was."""
-        return self.foretold / self.truth - 1
+        return self.forecast / self.truth - 1
 
     @property
     def held(self) -> bool:
@@ -86,7 +86,7 @@ class Case:
     @property
     def should_stop(self) -> bool | None:
         """Return whether it was slower or waited too much; None if it is too close to tell."""
-        margin = (self.high - self.low) / (2 * self.foretold)
+        margin = (self.high - self.low) / (2 * self.forecast)
         slower = self.truth - self.alone
         too_long = self.waited - TOO_MUCH
         if slower > margin * self.truth or too_long > margin:
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     options = parser.parse_args()
     print(machine())
-    names = ("link", "case", "foretold", "90 % within", "truth", "error", "link", "one node")
+    names = ("link", "case", "forecast", "90 % within", "truth", "error", "link", "one node")
     print(f"| {' | '.join(names)} | waited | check took |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     cases = []
@@ -156,7 +156,7 @@ def one_case(config: str, link: str, shape: Shape, way: str, seconds: float) -> 
     truth, waited = trained(config, link, shape, 2, changes, told["step_seconds"])
     guess = found["alone"]["step_seconds"]
     return Case(
-        foretold=told["step_seconds"],
+        forecast=told["step_seconds"],
         low=low,
         high=high,
         truth=truth,
@@ -207,7 +207,7 @@ def row(link: str, shape: Shape, way: str, case: Case) -> str:
     clear = {None: "too close to tell", True: "stop is right", False: "go is right"}
     off = f"{case.link_error:+.1%}" if case.link_error is not None else "–"
     return (
-        f"| {link or 'no limit'} | {shape.name}, {way} | {case.foretold:.3f} | "
+        f"| {link or 'no limit'} | {shape.name}, {way} | {case.forecast:.3f} | "
         f"{case.low:.3f} – {case.high:.3f} | {case.truth:.3f} | {case.error:+.1%} | {off} | "
         f"{case.alone:.3f} | "
         f"{case.waited:.0%}, {'stop' if case.stop else 'go'}: {clear[case.should_stop]} | "

@@ -42,7 +42,7 @@ def is_unfinished(outcome: Outcome, course: Course, twins: Twins) -> Judgement:
     """It was stopped too early; what half as many steps again bring is in the interval.
 
     The loss of this small language falls steeply and then stands still, which no curve
-    foretells: what is asked for is the interval, not the number in its middle.
+    forecasts: what is asked for is the interval, not the number in its middle.
     """
     answer = outcome.report.answer("trained")
     losses = [event.loss for event in twins.longer(course, 1.5).view.validations]

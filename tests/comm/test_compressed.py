@@ -14,9 +14,9 @@ from support.exchanges import (
     batch_of,
     exact_gradients,
     exchange,
-    left_over,
     loss_of,
     new_model,
+    residual_of,
 )
 from unisono.comm.group import Solo
 from unisono.comm.protocol import StrategyTensors
@@ -46,7 +46,7 @@ def sums_over_time(comm, bits, bucket_mb):
         if step == 1:
             first_off = float((found - exact).norm() / exact.norm())
         sent, wanted = sent + found, wanted + exact
-    everyones_left = comm.sum(left_over(replica))
+    everyones_left = comm.sum(residual_of(replica))
     lost = (sent + everyones_left - wanted).abs().max() / wanted.abs().max()
     return found.tolist(), first_off, float(lost), float(everyones_left.abs().max())
 
@@ -65,12 +65,12 @@ def test_what_rounding_drops_is_sent_later_and_all_have_the_same_bits(ranks, bit
 def spoilt_exchanges(comm, bits):
     rank, replica = comm.world.rank, Compressed(bits, SMALL_BUCKETS).attach(new_model(), comm)
     exchange(replica, rank, 1)
-    before = left_over(replica)
+    before = residual_of(replica)
     odd = [math.nan, math.inf, 1e30][rank % 3] if rank == comm.world.size - 1 else None
     spoilt = exchange(replica, rank, 2, moved=False, spoil=odd)
-    after = left_over(replica)
+    after = residual_of(replica)
     well = exchange(replica, rank, 3)
-    left = left_over(replica)
+    left = residual_of(replica)
     return (
         bool(spoilt.isfinite().all()),
         torch.equal(before, after),
@@ -141,22 +141,22 @@ def carry_over(comm, bits):
     for step in (1, 2):
         exchange(one, rank, step)
     found = collect(comm, one.memory.state())
-    here, left = left_over(one), Compressed(bits, SMALL_BUCKETS).attach(new_model(), comm)
+    here, left = residual_of(one), Compressed(bits, SMALL_BUCKETS).attach(new_model(), comm)
     other = Compressed(bits, 25.0).attach(new_model(), comm)
     for replica in (left, other):
         replica.memory.load(deal(comm, found))
         exchange(replica, rank, 0, moved=False)  # DDP makes its buckets anew after the first
-        assert torch.equal(left_over(replica), here)
+        assert torch.equal(residual_of(replica), here)
     expected, same = exchange(one, rank, 3), exchange(left, rank, 3)
     assert torch.equal(expected, same)
-    assert torch.equal(left_over(one), left_over(left))
+    assert torch.equal(residual_of(one), residual_of(left))
     one.memory.load(StrategyTensors())
-    assert not left_over(one).any()
+    assert not residual_of(one).any()
     return sorted(found)
 
 
 @pytest.mark.parametrize("bits", [8, 4])
-def test_left_overs_are_saved_by_weight_and_loaded_into_any_buckets(ranks, bits):
+def test_residuals_are_saved_by_weight_and_loaded_into_any_buckets(ranks, bits):
     leader, *others = ranks.run(carry_over, bits)
     names = [name for name, _ in new_model().named_parameters()]
     wanted = [

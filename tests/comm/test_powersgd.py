@@ -16,9 +16,9 @@ from support.exchanges import (
     batch_of,
     exact_gradients,
     exchange,
-    left_over,
     loss_of,
     new_model,
+    residual_of,
 )
 from unisono.comm.protocol import StrategyTensors
 from unisono.comm.strategies.powersgd import PowerSgd
@@ -39,7 +39,7 @@ def sums_over_time(comm, bucket_mb):
         exact = exact_gradients(replica.module, size, step)
         off.append(float((found - exact).norm() / exact.norm()))
         sent, wanted = sent + found, wanted + exact
-    lost = sent + comm.sum(left_over(replica)) - wanted
+    lost = sent + comm.sum(residual_of(replica)) - wanted
     return found.tolist(), off, float(lost.abs().max() / wanted.abs().max())
 
 
@@ -111,14 +111,14 @@ def spoilt_exchanges(comm):
     rank, replica = comm.world.rank, PowerSgd(1, 0, SMALL_BUCKETS).attach(new_model(), comm)
     exchange(replica, rank, 0, moved=False)
     exchange(replica, rank, 1)
-    before, narrow = left_over(replica), replica.memory.state().shared
+    before, narrow = residual_of(replica), replica.memory.state().shared
     narrow = {name: value.clone() for name, value in narrow.items() if "/q/" in name}
     spoilt = exchange(replica, rank, 2, moved=False, spoil=math.nan if rank == 1 else None)
     same = all(torch.equal(replica.memory.state().shared[n], q) for n, q in narrow.items())
     well = exchange(replica, rank, 3)
     return (
         bool(spoilt.isfinite().all()),
-        same and bool(narrow) and torch.equal(before, left_over(replica)) is False,
+        same and bool(narrow) and torch.equal(before, residual_of(replica)) is False,
         bool(well.isfinite().all()),
         well.tolist(),
     )
@@ -144,7 +144,7 @@ def carry_over(comm):
     found = collect(comm, one.memory.state())
     for replica in (other, cut_otherwise):
         replica.memory.load(deal(comm, found))
-        assert torch.equal(left_over(replica), left_over(one))
+        assert torch.equal(residual_of(replica), residual_of(one))
     assert torch.equal(exchange(one, rank, 4), exchange(other, rank, 4))
     return bool(exchange(cut_otherwise, rank, 4).isfinite().all())
 

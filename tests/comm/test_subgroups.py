@@ -15,7 +15,7 @@ from test_diloco import (
     update,
 )
 
-from support.exchanges import SMALL_BUCKETS, batch_of, exchange, left_over, loss_of, new_model
+from support.exchanges import SMALL_BUCKETS, batch_of, exchange, loss_of, new_model, residual_of
 from unisono.comm.group import Group
 from unisono.comm.strategies.compressed import Compressed
 from unisono.comm.strategies.packed_gather import make_subgroups
@@ -59,7 +59,7 @@ def test_what_rounding_drops_is_sent_later_and_all_have_the_same_bits(
 def first_exchange(comm):
     replica = Compressed(4, 25.0).attach(new_model(), comm)
     found = exchange(replica, comm.world.rank, 1)
-    return found.tolist(), bool(left_over(replica).any())
+    return found.tolist(), bool(residual_of(replica).any())
 
 
 def row_of_gradients(ranks):
@@ -101,21 +101,21 @@ def from_another_layout(comm):
     found = {f"{r}/{name}": (r + 1) * tensor for r in range(4) for name, tensor in left.items()}
     one = Compressed(4, SMALL_BUCKETS).attach(new_model(), comm)
     one.memory.load(deal(comm, found if comm.world.leads else {}))
-    before = comm.sum(left_over(one))
+    before = comm.sum(residual_of(one))
     exchange(one, comm.world.rank, 1, moved=False)
-    skipped = comm.sum(left_over(one))
+    skipped = comm.sum(residual_of(one))
     sent = exchange(one, comm.world.rank, 2)
     exact = torch.zeros(())
     twin = new_model()
     for rank in range(4):
         loss_of(twin, batch_of(rank, 2)).backward()
     exact = torch.cat([weight.grad.flatten() for weight in twin.parameters()])
-    lost = sent + comm.sum(left_over(one)) - exact - before
+    lost = sent + comm.sum(residual_of(one)) - exact - before
     owners = {name.split("/")[0] for name in collect(comm, one.memory.state())}
     return torch.equal(before, skipped), float(lost.abs().max() / exact.abs().max()), owners
 
 
-def test_left_overs_of_another_layout_are_sent_too(two_by_two):
+def test_residuals_of_another_layout_are_sent_too(two_by_two):
     found = two_by_two.run(from_another_layout)
     assert all(untouched and lost < 2e-6 for untouched, lost, _ in found)
     assert found[0][2] == {"0", "2"}  # nothing is saved of those who keep nothing

@@ -62,7 +62,7 @@ def test_auto_does_not_send_machines_apart_that_meet_too_often():
     assert (seldom, often) == ("diloco, every 2", "4-bit")
 
 
-def test_left_overs_that_are_saved_count():
+def test_residuals_that_are_saved_count():
     job = msgspec.structs.replace(JOB, strategy="compressed", bits=8)
     saved, never = (
         forecast(msgspec.structs.replace(two(), job=one)).chosen
@@ -85,7 +85,7 @@ def test_updates_that_are_made_together_count_as_what_they_take():
     assert found.chosen.course.together == 1200
     assert found.chosen.course.together_seconds == pytest.approx(packed.seconds)
     # Apart from update 1,000 to 3,400: they meet after 1,800, 2,700 and 3,400; the checkpoint
-    # of the end has left-overs, 40 MB of them.
+    # of the end has residuals, 40 MB of them.
     seconds = 2400 * local.chosen.step.seconds + 1200 * packed.seconds + 3 * 60 + 40
     assert found.chosen.hours == pytest.approx(seconds / 3600, rel=1e-3)
     assert local.stop == ""

@@ -13,7 +13,7 @@ from support.tiny import tiny_settings
 from unisono.cli import unisono
 from unisono.comm.group import Solo
 from unisono.config.load import to_toml
-from unisono.live import live_diagnosis as onlooker
+from unisono.live import live_diagnosis
 from unisono.live.live_diagnosis import LiveDiagnosis, look_at
 from unisono.records.events import Found, StepTaken, Warned, to_line
 from unisono.records.view import read_run
@@ -39,9 +39,9 @@ def one_thread():
 @pytest.fixture
 def restless(monkeypatch):
     """Look often, for a fifth of the time: all the time would leave the training none."""
-    monkeypatch.setattr(onlooker, "EVERY_SECONDS", 0.05)
-    monkeypatch.setattr(onlooker, "MOST_OF_THE_TIME", 0.2)
-    monkeypatch.setattr(onlooker, "LAST_WORD_SECONDS", 60.0)
+    monkeypatch.setattr(live_diagnosis, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(live_diagnosis, "MOST_OF_THE_TIME", 0.2)
+    monkeypatch.setattr(live_diagnosis, "LAST_WORD_SECONDS", 60.0)
 
 
 def quick(home, run, steps):
@@ -84,7 +84,7 @@ def test_what_goes_wrong_in_looking_is_said_and_stops_nothing(
     def broken(view, now):
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(onlooker, "look_at", broken)
+    monkeypatch.setattr(live_diagnosis, "look_at", broken)
     (said,) = looked_at(Solo(), quick(corpus_home, tmp_path / "run", 60))
     assert isinstance(said, Warned)
     assert "ZeroDivisionError: oh" in said.message
@@ -96,7 +96,7 @@ def test_what_is_still_being_looked_at_in_the_end_is_said(tmp_path, monkeypatch)
         time.sleep(0.3)
         return look_at(view, now)
 
-    monkeypatch.setattr(onlooker, "look_at", slow)
+    monkeypatch.setattr(live_diagnosis, "look_at", slow)
     (tmp_path / "events").mkdir()
     (tmp_path / "config.toml").write_text("")
     events = [start(), *(step(n) for n in range(1, 51))]

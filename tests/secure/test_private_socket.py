@@ -62,7 +62,7 @@ def test_another_user_does_not_reach_it():
 
 
 @needs_root
-def test_even_with_the_door_open_another_user_is_refused():
+def test_another_user_is_refused_even_if_the_directory_is_open():
     listening, path = listen_private("store-7")
     private_directory().chmod(0o755)
     Path(path).chmod(0o777)

@@ -125,9 +125,9 @@ def die_at(number, save):
         save_file(tensors, path)
         os.truncate(path, os.path.getsize(path) // 2)
 
-    def counted_write(keeper, *arguments):
+    def counted_write(checkpoints, *arguments):
         countdown.saves += 1
-        return write(keeper, *arguments)
+        return write(checkpoints, *arguments)
 
     # Within one call, too: half of the file is there, or all of it but not on the disk.
     whole = countdown.before(save_file, first=save_file)

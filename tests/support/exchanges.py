@@ -43,7 +43,7 @@ def exchange(replica, rank, step, moved=True, scale=1.0, spoil=None):
     return torch.cat([weight.grad.flatten() for weight in model.parameters()])
 
 
-def left_over(replica):
+def residual_of(replica):
     own = replica.memory.state().own
     names = [name for name, _ in replica.module.named_parameters()]
     return torch.cat([own[f"{name}/gradient_left_over"].flatten() for name in names])

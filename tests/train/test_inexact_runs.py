@@ -10,7 +10,7 @@ import torch
 from safetensors.numpy import load_file
 from test_resume import STEPS, assert_identical, final_state, link_corpus, train_in_parts
 
-from support.exchanges import exchange, left_over, new_model
+from support.exchanges import exchange, new_model, residual_of
 from support.tiny import tiny_settings
 from unisono.comm.group import Solo
 from unisono.comm.strategies.compressed import Compressed
@@ -133,26 +133,26 @@ def test_what_one_strategy_kept_does_not_disturb_another(ranks, corpus_home, tmp
 
 
 def go_back(comm, directory):
-    """Save between two updates, go back to there, then to the start; return all left-overs."""
+    """Save between two updates, go back to there, then to the start; return all residuals."""
     model = new_model()
     replica = Compressed(4, 0.002).attach(model, comm)
     optimizer = torch.optim.SGD(model.parameters())
-    keeper = CheckpointSync(
+    checkpoints = CheckpointSync(
         Path(directory), 2, comm, model, optimizer, Averages(), new_model, replica.memory
     )
     found = []
     for step in (1, 2):
         exchange(replica, comm.world.rank, step)
-        found.append(left_over(replica))
+        found.append(residual_of(replica))
         if step == 1:
-            keeper.save(Progress(step=1))
+            checkpoints.save(Progress(step=1))
     for safe in (1, 0):
-        keeper.roll_back(Progress(step=2, guard=Guard(safe=(safe, 0))))
-        found.append(left_over(replica))
+        checkpoints.roll_back(Progress(step=2, guard=Guard(safe=(safe, 0))))
+        found.append(residual_of(replica))
     return [numbers.numpy() for numbers in found]
 
 
-def test_going_back_takes_the_left_overs_along(ranks, tmp_path):
+def test_going_back_takes_the_residuals_along(ranks, tmp_path):
     for first, second, back, start in ranks.run(go_back, str(tmp_path)):
         assert first.any()
         assert (second != first).any()

@@ -173,10 +173,12 @@ def test_without_the_guard_nobody_goes_back(corpus_home, tmp_path):
 def test_after_three_roll_backs_the_run_ends(tmp_path):
     model = torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters())
-    keeper = CheckpointSync(tmp_path, 2, Solo(), model, optimizer, Averages(), lambda: model)
+    checkpoints = CheckpointSync(
+        tmp_path, 2, Solo(), model, optimizer, Averages(), lambda: model
+    )
     progress = Progress(step=90, roll_backs=3, rate_factor=0.125, guard=Guard(safe=(50, 0)))
     with pytest.raises(RunError, match="after 3 roll-backs and at 0.125 of its learning rate"):
-        next(roll_back(keeper, progress, "the loss rose"))
+        next(roll_back(checkpoints, progress, "the loss rose"))
 
 
 def test_a_score_that_is_no_number_is_never_the_best():
