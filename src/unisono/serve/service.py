@@ -151,7 +151,8 @@ class TranslationService:
         """Take new models when files change, and new workers when one dies."""
         tried: tuple[tuple[int, ...], ...] = ()
         while True:
-            lost = await _occurs(self.current.pool.has_lost_a_worker, LOOK_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
+            lost = self.current.pool.has_lost_a_worker
             found = tuple(map(fingerprint, self.current.models))
             changed = found != self.current.fingerprints and () not in found
             if lost:
@@ -183,14 +184,6 @@ class TranslationService:
         leaving = asyncio.create_task(old.pool.close())
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
-
-
-async def _occurs(event: asyncio.Event, seconds: float) -> bool:
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
 
 
 async def _planned(model: ServedModel, text: str, asked: TextRequest) -> Document:

@@ -67,7 +67,7 @@ class TranslationPool:
         self._queue, self._arrived = SentenceQueue(), asyncio.Event()
         self._futures: dict[SentenceJob, asyncio.Future[None]] = {}
         self._idle, self._is_crowded = 0, False
-        self.has_lost_a_worker = asyncio.Event()
+        self._lost_workers = 0
         self._tasks = [asyncio.create_task(self._work(link)) for link in links]
 
     @classmethod
@@ -104,8 +104,8 @@ class TranslationPool:
         return len(self._queue)
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def has_lost_a_worker(self) -> bool:
+        return self._lost_workers > 0 or any(link.reader.at_eof() for link in self._links)
 
     async def translate(
         self, model: int, sentences: Sequence[str], best: int = 1
@@ -143,7 +143,10 @@ class TranslationPool:
     async def _work(self, link: _Link) -> None:
         """Give one worker what waits, again and again."""
         while True:
-            taken = await self._next()
+            taken = await self._next(link)
+            if not taken:
+                self._lose()
+                return
             first = taken[0][0]
             sentences = [job.sentences[place] for job, place in taken]
             try:
@@ -157,18 +160,23 @@ class TranslationPool:
             else:
                 self._settle(taken, reply.translations)
 
-    async def _next(self) -> Taken:
+    async def _next(self, link: _Link) -> Taken:
+        """Wait for sentences and take some of them; none for a worker that has died."""
         self._idle += 1
-        while True:
+        taken: Taken = []
+        while not taken:
             await self._arrived.wait()
             if self._is_crowded:
                 await asyncio.sleep(GATHER_SECONDS)
-            if taken := self._queue.take(self._idle):
+            if link.reader.at_eof():
                 break
-            self._arrived.clear()
+            taken = self._queue.take(self._idle)
+            if not taken:
+                self._arrived.clear()
         self._idle -= 1
-        self._is_crowded = len({id(job) for job, _ in taken}) > 1
-        self._observe(len(taken))
+        if taken:
+            self._is_crowded = len({id(job) for job, _ in taken}) > 1
+            self._observe(len(taken))
         return taken
 
     def _settle(self, taken: Taken, translations: Sequence[list[RankedText]]) -> None:
@@ -186,7 +194,7 @@ class TranslationPool:
 
     def _lose(self) -> None:
         """Remember that a worker is gone; without any other, nobody waits for nothing."""
-        self.has_lost_a_worker.set()
+        self._lost_workers += 1
         current = asyncio.current_task()
         if all(task.done() or task is current for task in self._tasks):
             self._tasks = []
