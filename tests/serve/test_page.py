@@ -10,7 +10,7 @@ pytestmark = pytest.mark.ranks
 
 @pytest.fixture
 def opened(browser, server):  # noqa: F811
-    """Open the page; whatever goes wrong in it is in `troubles`, what it asks for in `asked`."""
+    """Open the page; `troubles` is what goes wrong in it, `asked` what it asks for."""
     contexts = []
 
     def opening(width=1280, scheme="light"):

@@ -1,0 +1,147 @@
+"""How fast is `unisono serve` beside `unisono translate`, how soon ready, how large?
+
+    python benchmarks/serving.py --model RUN --text FILE [--rounds 3] [--requests 2000]
+
+In turns: `translate` over the text without its start-up, then 32 clients that ask a server for
+the same lines, one line a request, and again with 20 lines a request. Then one client alone,
+for its latencies; then many requests, for the memory. Ratios mean something on a busy machine,
+clocks do not.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+from measure import end_family, machine, median
+
+CLIENTS = 32
+LINES_PER_REQUEST = 20
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=2000)
+    given = parser.parse_args()
+    lines = given.text.read_text("utf-8").splitlines()
+    print(f"{machine()}; load {os.getloadavg()[0]:.1f}")
+    began = time.perf_counter()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "unisono", "serve", given.model, "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        port = int(re.search(r":(\d+)$", server.stderr.readline().strip())[1])
+        print(f"ready after {time.perf_counter() - began:.1f} s")
+        _throughput(given, lines, port)
+        _latency(lines, port)
+        _memory(given.requests, server.pid, port)
+    finally:
+        end_family(server)
+    print(f"load {os.getloadavg()[0]:.1f}")
+
+
+def _throughput(given: argparse.Namespace, lines: list[str], port: int) -> None:
+    groups = [lines[n : n + LINES_PER_REQUEST] for n in range(0, len(lines), LINES_PER_REQUEST)]
+    ratios: dict[str, list[float]] = {"one line": [], f"{LINES_PER_REQUEST} lines": []}
+    for _ in range(given.rounds):
+        alone = _translate_seconds(given.model, given.text, lines[0])
+        single = _asked([[line] for line in lines], port, CLIENTS)[0]
+        several = _asked(groups, port, CLIENTS)[0]
+        for name, seconds in zip(ratios, (single, several), strict=True):
+            ratios[name].append(alone / seconds)
+        print(
+            f"  translate {len(lines) / alone:.1f} lines/s, {CLIENTS} clients with one line "
+            f"{len(lines) / single:.1f}, with {LINES_PER_REQUEST} lines "
+            f"{len(lines) / several:.1f}"
+        )
+    for name, found in ratios.items():
+        print(f"{CLIENTS} clients, {name} a request: {median(found):.2f} of translate's rate")
+
+
+def _translate_seconds(model: str, text: Path, first: str) -> float:
+    """Return how long `translate` takes for the text, without its start-up."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as one:
+        one.write(first + "\n")
+        one.flush()
+        return _run_translate(model, text) - _run_translate(model, Path(one.name))
+
+
+def _run_translate(model: str, text: Path) -> float:
+    command = [sys.executable, "-m", "unisono", "translate", "--device=cpu", "--model", model]
+    began = time.perf_counter()
+    with text.open("rb") as lines:
+        subprocess.run(command, stdin=lines, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - began
+
+
+def _latency(lines: list[str], port: int) -> None:
+    times = sorted(_asked([[line] for line in lines[:200]], port, 1)[1])
+    shares = {
+        name: times[int(share * len(times))] for name, share in (("p50", 0.5), ("p95", 0.95))
+    }
+    print("a single client: " + ", ".join(f"{n} {1000 * s:.0f} ms" for n, s in shares.items()))
+
+
+def _memory(requests: int, pid: int, port: int) -> None:
+    """Print the memory of the server and its workers, at first and after many requests."""
+    done = 0
+    for count in (requests // 10, requests - requests // 10):
+        _asked([[f"word {n}"] for n in range(count)], port, CLIENTS)
+        done += count
+        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        sizes = ", ".join(f"{one.memory_full_info().uss / 2**20:.1f}" for one in family)
+        print(f"after {done:,} more requests: {sizes} MiB of their own (server, workers)")
+
+
+def _asked(requests: list[list[str]], port: int, clients: int) -> tuple[float, list[float]]:
+    """Return the seconds that `clients` take for all requests, and those of each request."""
+    return asyncio.run(_ask_all(requests, port, clients))
+
+
+async def _ask_all(
+    requests: list[list[str]], port: int, clients: int
+) -> tuple[float, list[float]]:
+    waiting, times = iter(requests), []
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for texts in waiting:
+            began = time.perf_counter()
+            await _ask(reader, writer, texts)
+            times.append(time.perf_counter() - began)
+        writer.close()
+        await writer.wait_closed()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return time.perf_counter() - began, times
+
+
+async def _ask(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, texts: list[str]
+) -> None:
+    body = json.dumps({"q": texts, "source": "en", "target": "de"}).encode()
+    head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    answer = await reader.readuntil(b"\r\n\r\n")
+    if not answer.startswith(b"HTTP/1.1 200"):
+        raise SystemExit(answer.decode())
+    length = int(re.search(rb"content-length: (\d+)", answer, re.IGNORECASE)[1])
+    await reader.readexactly(length)
+
+
+if __name__ == "__main__":
+    main()
