@@ -78,7 +78,7 @@ def test_every_series_has_its_help(run):
 
 def test_a_port_in_use_is_an_error_of_ours(run):
     port = serve_metrics([run], "127.0.0.1", 0)
-    with pytest.raises(RunError, match="no port"):
+    with pytest.raises(RunError, match="cannot listen for scrapes"):
         serve_metrics([run], "127.0.0.1", port)
 
 

@@ -85,7 +85,7 @@ def test_a_damaged_list_of_what_was_sent_means_that_nothing_was(run, receiver, d
 
 @pytest.mark.parametrize("address", ["", "file:///etc/passwd", "hooks", "http://"])
 def test_an_address_that_is_none_is_refused(run, address):
-    with pytest.raises(ConfigError, match="not one of the web"):
+    with pytest.raises(ConfigError, match="not an http or https address"):
         Webhook(run, address)
 
 

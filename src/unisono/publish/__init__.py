@@ -1,1 +1,1 @@
-"""What a run tells other programs while it goes on: series of numbers, and alerts."""
+"""What a run reports to other programs while it trains: series of numbers, and alerts."""

@@ -1,4 +1,4 @@
-"""What somebody should hear of at once: losses, findings, warnings, a run that stands still."""
+"""Alerts: losses, findings, warnings, a stalled, failed or finished run."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from unisono.units import duration
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to hear of; `key` tells it from all others of the run.
+    """One alert; `key` identifies it among those of the run.
 
     `kind` is one of lost, finding, finding_over, warning, stalled, failed or ended.
     """

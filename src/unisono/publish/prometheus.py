@@ -1,4 +1,4 @@
-"""Let Prometheus read the series of runs: an endpoint that is scraped."""
+"""The endpoint at which Prometheus scrapes the series of runs."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ SERIES_PREFIX = "unisono_"
 
 
 class RunCollector(Collector):
-    """Reads what is new in each run whenever it is scraped."""
+    """Reads what is new in each run at every scrape."""
 
     def __init__(self, runs: Sequence[Path]) -> None:
         self._followers = {str(run): Follower(run) for run in runs}
@@ -43,7 +43,7 @@ def serve_metrics(runs: Sequence[Path], host: str, port: int) -> int:
         server, _ = start_http_server(port, addr=host, registry=registry)
     except OSError as error:
         raise RunError(
-            f"no port to be scraped at: {error.strerror}",
+            f"cannot listen for scrapes: {error.strerror}",
             where=f"{host}:{port}",
             fix="choose another one with --port, or 0 for any that is free",
         ) from error

@@ -1,6 +1,6 @@
-"""Send the alerts of a run to a web address, each once, also if it cannot be reached for hours.
+"""Send the alerts of a run to a web address, each once, even after hours without contact.
 
-What was sent is kept in the run directory, so that a sender that was stopped goes on where it
+The run directory records what was sent, so that a sender that was stopped goes on where it
 was. The address may hold a token: it is never shown, and the file has only its hash.
 """
 
@@ -53,7 +53,7 @@ class Webhook:
         parts = urllib.parse.urlsplit(self.address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(
-                "the address of the webhook is not one of the web",
+                "the address of the webhook is not an http or https address",
                 where="--address-file",
                 fix="the file holds one line such as https://hooks.example.org/…",
             )
@@ -71,7 +71,7 @@ class Webhook:
         return case.state, waiting
 
     def _send_all(self, alerts: Iterable[Alert]) -> int:
-        """Send alerts in their order until one is refused; return how many were taken."""
+        """Send alerts in their order until one is refused; return how many were accepted."""
         taken = 0
         for alert in alerts:
             self.refused = self._send(alert)
@@ -86,7 +86,7 @@ class Webhook:
         return taken
 
     def _send(self, alert: Alert) -> str:
-        """Send one alert; return why it was not taken, or ""."""
+        """Send one alert; return why it was not accepted, or ""."""
         words = f"{self.run}: {alert.summary}" + f" {alert.advice}" * bool(alert.advice)
         table = {"text": words, "run": str(self.run), **msgspec.to_builtins(alert)}
         request = urllib.request.Request(

@@ -1,4 +1,4 @@
-"""An HTTP server with deadlines: uvicorn, which by itself waits for a slow client for ever."""
+"""An HTTP server with deadlines: uvicorn alone waits for a slow client forever."""
 
 import asyncio
 import contextlib
@@ -75,7 +75,7 @@ class BoundedProtocol(H11Protocol):
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
-        # Closing waits until the client has read everything; not for ever.
+        # Closing waits until the client has read everything, but not forever.
         self.loop.call_later(self.limits.head_seconds, self.transport.abort)
 
     def _watch_head(self) -> None:

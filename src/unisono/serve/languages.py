@@ -10,7 +10,7 @@ from typing import Any
 from unisono.serve.requests import RequestError
 
 PACKAGE = "py3langid"
-LONGEST_DETECTED = 20_000  # a part of a text tells its language
+LONGEST_DETECTED = 20_000  # a part of a text is enough to detect its language
 
 _NAMES = """
 af Afrikaans, am Amharic, ar Arabic, az Azerbaijani, be Belarusian, bg Bulgarian, bn Bengali,
