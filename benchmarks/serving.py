@@ -45,7 +45,7 @@ def main() -> None:
     try:
         port = int(re.search(r":(\d+)$", server.stderr.readline().strip())[1])
         print(f"ready after {time.perf_counter() - began:.1f} s")
-        _throughput(given, lines, port)
+        _throughput(given, lines, server.pid, port)
         _latency(lines, port)
         _memory(given.requests, server.pid, port)
     finally:
@@ -53,38 +53,50 @@ def main() -> None:
     print(f"load {os.getloadavg()[0]:.1f}")
 
 
-def _throughput(given: argparse.Namespace, lines: list[str], port: int) -> None:
+def _throughput(given: argparse.Namespace, lines: list[str], pid: int, port: int) -> None:
+    """Print rates on the clock, and for each second of CPU: others may use the machine."""
     groups = [lines[n : n + LINES_PER_REQUEST] for n in range(0, len(lines), LINES_PER_REQUEST)]
-    ratios: dict[str, list[float]] = {"one line": [], f"{LINES_PER_REQUEST} lines": []}
+    ways = {"one line": [[line] for line in lines], f"{LINES_PER_REQUEST} lines": groups}
+    ratios: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for _ in range(given.rounds):
         alone = _translate_seconds(given.model, given.text, lines[0])
-        single = _asked([[line] for line in lines], port, CLIENTS)[0]
-        several = _asked(groups, port, CLIENTS)[0]
-        for name, seconds in zip(ratios, (single, several), strict=True):
-            ratios[name].append(alone / seconds)
-        print(
-            f"  translate {len(lines) / alone:.1f} lines/s, {CLIENTS} clients with one line "
-            f"{len(lines) / single:.1f}, with {LINES_PER_REQUEST} lines "
-            f"{len(lines) / several:.1f}"
-        )
+        print(f"  translate: {len(lines) / alone[0]:.1f} lines/s, {alone[1]:.1f} s of CPU")
+        for name, requests in ways.items():
+            before = _cpu(pid)
+            seconds = _asked(requests, port, CLIENTS)[0]
+            cpu = _cpu(pid) - before
+            ratios[name].append((alone[0] / seconds, alone[1] / cpu))
+            print(f"  {name} a request: {len(lines) / seconds:.1f} lines/s, {cpu:.1f} s of CPU")
     for name, found in ratios.items():
-        print(f"{CLIENTS} clients, {name} a request: {median(found):.2f} of translate's rate")
+        clock, cpu = (median([pair[n] for pair in found]) for n in (0, 1))
+        print(
+            f"{CLIENTS} clients, {name} a request: {clock:.2f} of translate's rate on the "
+            f"clock, {cpu:.2f} for each second of CPU"
+        )
 
 
-def _translate_seconds(model: str, text: Path, first: str) -> float:
-    """Return how long `translate` takes for the text, without its start-up."""
+def _cpu(pid: int) -> float:
+    """Return the seconds of CPU that a process and its children have used so far."""
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    return sum(sum(one.cpu_times()[:2]) for one in family)
+
+
+def _translate_seconds(model: str, text: Path, first: str) -> tuple[float, float]:
+    """Return what `translate` takes for the text, without its start-up: clock and CPU."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as one:
         one.write(first + "\n")
         one.flush()
-        return _run_translate(model, text) - _run_translate(model, Path(one.name))
+        whole, start = _run_translate(model, text), _run_translate(model, Path(one.name))
+        return whole[0] - start[0], whole[1] - start[1]
 
 
-def _run_translate(model: str, text: Path) -> float:
+def _run_translate(model: str, text: Path) -> tuple[float, float]:
     command = [sys.executable, "-m", "unisono", "translate", "--device=cpu", "--model", model]
-    began = time.perf_counter()
+    before = os.times()
     with text.open("rb") as lines:
         subprocess.run(command, stdin=lines, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - began
+    after = os.times()
+    return after.elapsed - before.elapsed, sum(after[2:4]) - sum(before[2:4])
 
 
 def _latency(lines: list[str], port: int) -> None:
