@@ -33,7 +33,8 @@ class Reader:
     Where the checksums in the file `rehash` are made to match, damage reaches what is behind
     them; where they are not, damage to files other than `checked_by` must be refused. Only
     files below `damaged` are damaged. Commands read `given`, or the file it names after "@".
-    `cost` is how many cases of other readers a case takes the time of.
+    `cost` is how many cases of other readers a case takes the time of. `at_terminal`: commands
+    that copy what they do not understand into files filter it at a terminal only.
     """
 
     sample: Path
@@ -43,6 +44,7 @@ class Reader:
     checked_by: str = ""
     damaged: str = "."
     cost: int = 1
+    at_terminal: bool = False
 
     def input_in(self, copy: Path) -> bytes:
         """Return what the commands read from standard input."""
@@ -128,18 +130,22 @@ def read_damaged(reader: Reader, target: Path, seed: int) -> list[Outcome]:
     outcomes = []
     for words in (list(make(target)) for make in reader.commands):
         with chdir(target):
-            code, shown, crashed = run(words, reader.input_in(target))
+            given = reader.input_in(target)
+            code, shown, crashed = run(words, given, at_terminal=reader.at_terminal)
         obeyed = printable(shown, LAYOUT) != shown
         outcomes.append(Outcome(seed, file, words[0], crashed, hashed and code == 0, obeyed))
     return outcomes
 
 
-def run(words: Sequence[str], given: bytes = b"") -> tuple[int, str, str]:
+def run(
+    words: Sequence[str], given: bytes = b"", *, at_terminal: bool = False
+) -> tuple[int, str, str]:
     """Run a command line in this process; return its code, all it printed, and its traceback.
 
     The entry is that of the program: its filter of the output, its handling of errors.
     """
     output = _Kept()
+    output.is_terminal = at_terminal
     with _streams(words, given, output):
         try:
             code, crashed = cli._run(), ""
@@ -150,6 +156,11 @@ def run(words: Sequence[str], given: bytes = b"") -> tuple[int, str, str]:
 
 
 class _Kept(io.BytesIO):
+    is_terminal = False
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
     def close(self) -> None:
         """Stay readable when the stream above is gone."""
 

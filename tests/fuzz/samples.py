@@ -193,6 +193,16 @@ def lines(target: Path) -> Reader:
     return Reader(target, (lambda _: model,), given="@input.en", cost=16)
 
 
+def page(target: Path) -> Reader:
+    """A page whose text is translated."""
+    target.mkdir()
+    html = "<!DOCTYPE html><p>one <b>two</b> &amp; <i class=x>three</i><pre>four\n</pre>\n"
+    (target / "page.html").write_text(html)
+    model = TRANSLATE(GOLDEN / "bundle-1")
+    words = [*model, "--html"]
+    return Reader(target, (lambda _: words,), given="@page.html", cost=16, at_terminal=True)
+
+
 def raw_text(target: Path) -> Reader:
     """Text that becomes a corpus."""
     write_text(target / "text", "train", 40, seed=1)
@@ -242,6 +252,6 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     for made in (
         *(run, imported, checkpoint, checkpoint_rehashed, bundle, bundle_rehashed, corpus),
         *(entry, foreign_config, foreign_log, settings, texts, archives, archives_unchecked),
-        *(events, lines, raw_text, continued, averaged, corpus_in_use),
+        *(events, lines, page, raw_text, continued, averaged, corpus_in_use),
     )
 }

@@ -158,6 +158,10 @@ class CorpusManifest(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, Written] = {}
     fingerprint: str = ""
 
+    def __post_init__(self) -> None:
+        if "train" not in self.splits:
+            raise ValueError("it has no training set")
+
     @property
     def read_training_pairs(self) -> int:
         """Return how many pairs the training text had; for old corpora, all text."""

@@ -91,6 +91,7 @@ class _RunBuilder:
     def __init__(self, page: str) -> None:
         self.page, self.run = page, TextRun()
         self.stack: list[_Element] = []
+        self.marked: list[_Element] = []  # opened since the run began, with a mark
         self.names: Counter[str] = Counter()
 
     @property
@@ -120,8 +121,9 @@ class _RunBuilder:
     def finish(self) -> TextRun:
         """Return the run so far and begin another."""
         done, self.run = self.run, TextRun()
-        for element in self.stack:
+        for element in self.marked:  # not the whole stack: pages may nest without end
             element.mark = None
+        self.marked.clear()
         return done
 
     def _open(self, token: HtmlToken, mark: InlineMark) -> None:
@@ -134,7 +136,10 @@ class _RunBuilder:
         is_inline = token.name in INLINE
         if is_inline:
             mark.kind = "open"
-        self.stack.append(_Element(token.name, translates, mark if is_inline else None))
+        element = _Element(token.name, translates, mark if is_inline else None)
+        self.stack.append(element)
+        if is_inline:
+            self.marked.append(element)
         self.names[token.name] += 1
 
     def _close(self, token: HtmlToken, mark: InlineMark) -> None:
