@@ -111,6 +111,13 @@ def test_what_is_wrong_with_an_entry_is_said(table, says):
     assert caught.value.fix
 
 
+def test_an_address_whose_last_part_no_file_can_have_gives_no_name():
+    """Found by the campaign of 2026-11-18: looking for such a file is an error of the system."""
+    urls = [f"https://x.org/{'a' * 3_000}.tgz", "https://x.org/other.tgz"]
+    entry = to_entry({**LEAST, "file": [{**FILE, "urls": urls}]}, where="mine.toml")
+    assert entry.aliases(FILE["name"]) == ("other.tgz",)
+
+
 def test_names_that_would_overwrite_the_record_are_refused():
     table = {**LEAST, "languages": ["json", "de"]}
     table["set"] = [{**LEAST["set"][0], "name": "lock"}]
