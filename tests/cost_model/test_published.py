@@ -11,7 +11,6 @@ from unisono.cost_model.devices import (
     device_called,
     device_of,
     table_rate,
-    untried_card,
 )
 from unisono.models.settings import PRESETS, TransformerSettings, training_flops
 
@@ -77,10 +76,6 @@ def test_the_names_that_drivers_give(full, name):
 def test_unknown_names_are_no_device(full):
     assert device_of(full) is None
     assert table_rate(full, "fp32") == 0.0
-
-
-def test_a_card_that_nobody_tried_is_said_once():
-    assert "have not run Unisono on a Tesla T4 yet" in untried_card("Tesla T4")
 
 
 def test_auto_is_what_training_takes():

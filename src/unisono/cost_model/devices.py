@@ -128,19 +128,6 @@ def table_rate(full_name: str, precision: str, width: int = USUAL_WIDTH) -> floa
     return device.rate(precision, width) if device is not None else 0.0
 
 
-TRIED_CARDS: tuple[str, ...] = ()  # those in the table of docs/how-to/gpus.md
-
-
-def untried_card(full_name: str) -> str:
-    """Return a word about a card on which nothing of ours has run yet, or ""."""
-    if any(name in full_name for name in TRIED_CARDS):
-        return ""
-    return (
-        f"we have not run Unisono on a {full_name} yet; `unisono selftest` proves it in two "
-        "minutes"
-    )
-
-
 def device_of(full_name: str) -> Device | None:
     """Return the device of a name such as "Tesla V100-SXM2-16GB", if the table has it."""
     words = full_name.upper().replace("-", " ").split()

@@ -22,9 +22,9 @@ from unisono.comm.strategies.build import idle_strategy
 from unisono.comm.waiting import Notify, no_notice
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus, open_corpus
-from unisono.cost_model.devices import untried_card
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.cost_model.strategies import AUTO, STRATEGIES
+from unisono.cost_model.tried_cards import untried_card
 from unisono.errors import ConfigError
 from unisono.models.transformer import TransformerModel
 from unisono.records.events import AnyEvent, Chose, Ended, Started, Tested, Warned
