@@ -13,7 +13,7 @@ from unisono.errors import DataError
 from unisono.models.settings import TransformerSettings
 from unisono.records.layout import RunDirectory
 from unisono.small_files import PARSER_ERRORS, read_bytes, reason
-from unisono.text.tokenizer import pieces_files
+from unisono.text.tokenizer import has_one_model, pieces_files
 from unisono.translate.settings import Decoding
 
 FORMAT = 1
@@ -51,7 +51,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def joint(self) -> bool:
-        return not self.source_vocabulary
+        """Say whether one model of pieces serves both languages."""
+        return has_one_model(self.tokenizer, joint=not self.source_vocabulary)
 
 
 class _Versioned(msgspec.Struct, frozen=True):

@@ -129,7 +129,7 @@ def _summary(directory: str, manifest: Any, took: str, width: int) -> Iterator[s
 
 
 def _vocabularies(manifest: Any) -> list[int]:
-    own = [] if manifest.joint else [manifest.source_vocabulary]
+    own = [manifest.source_vocabulary] if manifest.source_vocabulary else []
     return [*own, manifest.vocabulary]
 
 

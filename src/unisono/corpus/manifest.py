@@ -12,6 +12,7 @@ import numpy as np
 from unisono.atomic import Written
 from unisono.errors import DataError
 from unisono.small_files import PARSER_ERRORS, read_bytes, reason
+from unisono.text.tokenizer import has_one_model
 
 Side = Literal["source", "target"]
 
@@ -182,7 +183,8 @@ class CorpusManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def joint(self) -> bool:
-        return not self.source_vocabulary
+        """Say whether one model of pieces serves both languages."""
+        return has_one_model(self.tokenizer, joint=not self.source_vocabulary)
 
     def vocabulary_of(self, side: Side) -> int:
         """Return the number of pieces of one language."""

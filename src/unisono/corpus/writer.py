@@ -189,7 +189,7 @@ def write_corpus(
     `splits` has "train" and may have "valid" and "test".
     """
     both = tokenizer if isinstance(tokenizer, Tokenizers) else Tokenizers(tokenizer, tokenizer)
-    vocabulary, source_vocabulary = both.target.size, 0 if both.joint else both.source.size
+    vocabulary, source_vocabulary = both.target.size, both.source_vocabulary
     with new_directory(path) as directory:
         for name, content in both.files.items():
             (directory / name).write_bytes(content)

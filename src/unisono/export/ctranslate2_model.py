@@ -25,7 +25,12 @@ from unisono.text.load import BytePieces
 from unisono.text.sentence_pieces import SentencePieces
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID, Tokenizer
 
-ACTIVATIONS = {"relu": Activation.RELU, "gelu": Activation.GELU, "swiglu": Activation.SWISH}
+ACTIVATIONS = {
+    "relu": Activation.RELU,
+    "gelu": Activation.GELU,
+    "swiglu": Activation.SWISH,
+    "silu": Activation.SWISH,
+}
 SPECIAL_TOKENS = {
     PADDING_ID: "<pad>",
     UNKNOWN_ID: "<unk>",

@@ -2,6 +2,7 @@
 
 from unisono.bundle.format import Description
 from unisono.errors import ConfigError
+from unisono.text.tokenizer import SHARED_KIND
 
 FORMATS = ("ctranslate2", "argos")
 QUANTIZATIONS = (
@@ -24,6 +25,10 @@ def check_exportable(about: Description, to: str, *, where: str) -> None:
 
 def _obstacle(about: Description, to: str) -> tuple[str, str]:
     other = "export it to ctranslate2, which can"
+    if about.model.output_bias or about.tokenizer == SHARED_KIND:
+        return "it comes from another program, with a bias or pieces of its own", (
+            "use the original: ctranslate2 has converters for it"
+        )
     if to == "ctranslate2":
         return "", ""
     if about.tokenizer != "sentencepiece":

@@ -139,7 +139,8 @@ def scale_residual_branches(layers: Iterable[EncoderLayer | DecoderLayer]) -> No
 
 
 def _activation(settings: TransformerSettings) -> nn.Module:
-    return Gate() if settings.activation == "swiglu" else nn.GELU()
+    kinds: dict[str, type[nn.Module]] = {"swiglu": Gate, "silu": nn.SiLU, "gelu": nn.GELU}
+    return kinds[settings.activation]()
 
 
 def _append(past: KeysAndValues | None, new: KeysAndValues) -> KeysAndValues:

@@ -31,27 +31,33 @@ GPU_CHUNK_LOGITS = 2**25  # 64 MB in half precision: fewer, larger kernels
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """The output matrix. Rows beyond the vocabulary only round its size up."""
+    """The output matrix, and perhaps a bias. Rows beyond the vocabulary only round its size up.
+
+    With a bias, which only models of other programs have, the loss takes torch's way.
+    """
 
     matrix: Tensor  # (V or more, D)
     vocabulary: int
+    bias: Tensor | None = None  # (V,)
 
     def logits(self, states: Tensor) -> Tensor:
         """Return the logits (..., V) of `states` (..., D)."""
-        return F.linear(states, self.matrix)[..., : self.vocabulary]
+        logits = F.linear(states, self.matrix)[..., : self.vocabulary]
+        return logits if self.bias is None else logits + self.bias
 
     def loss_sum(self, states: Tensor, ids: Tensor, smoothing: float, ignore: int) -> Tensor:
         """Return the sum of the smoothed cross-entropy of `ids` (N,) given `states` (N, D).
 
         The id `ignore` does not count.
         """
-        if states.device.type == "cpu" and torch.is_grad_enabled() and not _autocast():
+        chunked = torch.is_grad_enabled() and self.bias is None
+        if states.device.type == "cpu" and chunked and not _autocast():
             kept = (ids != ignore).nonzero().flatten()
             if kept.numel() < ids.numel():
                 states, ids = states.index_select(0, kept), ids.index_select(0, kept)
             matrix = self.matrix[: self.vocabulary]
             return _chunked_loss(states, matrix, ids, smoothing)
-        if states.is_cuda and torch.is_grad_enabled():
+        if states.is_cuda and chunked:
             return self._gpu_loss_sum(states, ids, smoothing, ignore)
         return F.cross_entropy(
             self.logits(states),

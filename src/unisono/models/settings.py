@@ -28,10 +28,11 @@ class TransformerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     attention_dropout: Share = 0.1
     activation_dropout: Share = 0.1
     word_dropout: Share = 0.0
-    activation: Literal["relu", "gelu", "swiglu"] = "relu"
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
     positions: Literal["sinusoid", "learned", "rotary"] = "sinusoid"
     max_positions: Count = 0
     initialisation: Literal["xavier", "depth_scaled"] = "xavier"
+    output_bias: bool = False
 
 
 def _sizes(width: int, heads: int, inner: int, encoder: int, decoder: int) -> dict[str, Any]:
@@ -124,6 +125,7 @@ def parameter_count(
         + settings.decoder_layers * decoder_layer
         + (rows + position_rows(settings)) * width
         + last_norms * norm
+        + settings.output_bias * vocabulary
     )
 
 

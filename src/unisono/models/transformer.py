@@ -52,6 +52,9 @@ class TransformerModel(nn.Module):
             DecoderLayer(settings) for _ in range(settings.decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = _last_norm(settings), _last_norm(settings)
+        self.output_bias = (
+            nn.Parameter(torch.zeros(vocabulary)) if settings.output_bias else None
+        )
         if settings.initialisation == "depth_scaled":
             scale_residual_branches(cast("Iterable[EncoderLayer]", self.encoder))
             scale_residual_branches(cast("Iterable[DecoderLayer]", self.decoder))
@@ -63,7 +66,7 @@ class TransformerModel(nn.Module):
     @property
     def output(self) -> Output:
         """Return the output layer, from states to logits."""
-        return Output(self._matrix("output"), self.vocabulary)
+        return Output(self._matrix("output"), self.vocabulary, self.output_bias)
 
     @property
     def embedding_weights(self) -> list[nn.Parameter]:

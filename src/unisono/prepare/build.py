@@ -160,7 +160,7 @@ def _manifest(
         source_language=job.data.source_language,
         target_language=job.data.target_language,
         vocabulary=tokenizers.target.size,
-        source_vocabulary=0 if tokenizers.joint else tokenizers.source.size,
+        source_vocabulary=tokenizers.source_vocabulary,
         tokenizer=tokenizers.kind,
         tags=list(job.tags),
         created_with=__version__,

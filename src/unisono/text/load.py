@@ -6,7 +6,7 @@ from pathlib import Path
 from unisono.errors import DataError, suggest
 from unisono.small_files import read_bytes, reason
 from unisono.text.sentence_pieces import SentencePieces
-from unisono.text.tokenizer import END_ID, Tokenizer, Tokenizers, pieces_files
+from unisono.text.tokenizer import END_ID, SHARED_KIND, Tokenizer, Tokenizers, pieces_files
 
 _FIRST_BYTE = END_ID + 1
 
@@ -30,7 +30,7 @@ class BytePieces:
         ]
 
 
-KINDS = (SentencePieces.kind, BytePieces.kind)
+KINDS = (SentencePieces.kind, SHARED_KIND, BytePieces.kind)
 
 
 def load_tokenizer(kind: str, path: Path, tags: Sequence[str] = ()) -> Tokenizer:
@@ -49,7 +49,7 @@ def load_tokenizer(kind: str, path: Path, tags: Sequence[str] = ()) -> Tokenizer
         ) from error
     if kind == BytePieces.kind:
         return BytePieces()
-    return SentencePieces(model, str(path), tags)
+    return SentencePieces(model, str(path), tags, shared=kind == SHARED_KIND)
 
 
 def load_tokenizers(

@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from unisono.errors import ConfigError, DataError
-from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID
+from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID, SHARED_KIND, UNKNOWN_ID
 
 # The model file contains the number of threads, so a fixed number makes its bytes the same
 # everywhere. The pieces do not depend on it.
@@ -62,25 +62,40 @@ class SentencePieces:
     `tags` are user-defined symbols of the model that are not text: what looks like one in a
     line is encoded as ordinary text, and a tag decodes as nothing. `is_bpe` says whether the
     model merges pairs, `space_as_suffix` whether it marks spaces behind words.
+
+    A `shared` model is one of two whose ids are those of one vocabulary, in its order: pieces
+    of the other are unused, and its own that the vocabulary lacks come last and are unknown.
     """
 
     kind = "sentencepiece"
 
-    def __init__(self, model: bytes, where: str = "", tags: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        model: bytes,
+        where: str = "",
+        tags: Sequence[str] = (),
+        *,
+        shared: bool = False,
+    ) -> None:
         self.model = model
+        if shared:
+            self.kind = SHARED_KIND
         self._processor, proto = _load(model, where, tags)
         self.is_bpe = proto.trainer_spec.model_type == TrainerSpec.BPE
         self.space_as_suffix = bool(proto.trainer_spec.treat_whitespace_as_suffix)
         self.encodes_words_alone = self.is_bpe and _splits_at_spaces(self._processor, proto)
         theirs = _their_ids(self._processor)
+        if shared:
+            theirs = theirs[: proto.trainer_spec.vocab_size]
         self.size = len(theirs)
         self.tags = {tag: theirs.index(self._processor.piece_to_id(tag)) for tag in tags}
         # A model that numbers its pieces as we do needs no table.
         self._theirs: list[int] = []
         self._ours: list[int] = []
-        if theirs != list(range(self.size)):
+        count = self._processor.get_piece_size()
+        if theirs != list(range(count)):
             self._theirs = theirs
-            self._ours = _inverse(theirs, self._processor.get_piece_size())
+            self._ours = _inverse(theirs, count)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         pieces: list[list[int]] = self._processor.encode(list(lines))

@@ -45,6 +45,14 @@ class Tokenizer(Protocol):
         """Return the line of each sequence of ids."""
 
 
+SHARED_KIND = "sentencepiece_shared"  # two piece models whose ids are those of one vocabulary
+
+
+def has_one_model(kind: str, *, joint: bool) -> bool:
+    """Say whether one model of pieces serves both languages."""
+    return joint and kind != SHARED_KIND
+
+
 def pieces_files(*, joint: bool) -> tuple[str, str]:
     """Return the names of the files of the source's and the target's tokenizer."""
     if joint:
@@ -66,6 +74,11 @@ class Tokenizers:
     @property
     def kind(self) -> str:
         return self.target.kind
+
+    @property
+    def source_vocabulary(self) -> int:
+        """Return the size of the source's own vocabulary, or 0 if it shares the target's."""
+        return 0 if self.joint or self.kind == SHARED_KIND else self.source.size
 
     @property
     def fingerprint(self) -> str:

@@ -9,13 +9,16 @@ import hashlib
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from torch import nn
 
 from unisono import atomic
-from unisono.bundle.format import MANIFEST, Description, bundle_at
+from unisono.bundle.format import MANIFEST, bundle_at
+from unisono.bundle.huggingface import foreign_settings, import_model
+from unisono.bundle.huggingface_pieces import is_huggingface, read_pieces
 from unisono.bundle.reader import Bundle, open_bundle
 from unisono.config.load import read_toml
 from unisono.config.settings import Settings, Start
@@ -26,6 +29,7 @@ from unisono.models.transformer import TransformerModel
 from unisono.records.layout import RunDirectory
 from unisono.score.files import aligned_lines
 from unisono.small_files import PARSER_ERRORS, read_bytes, reason
+from unisono.text.normalise import Normalisation
 from unisono.text.tokenizer import Tokenizers
 
 OLD_TEST = ("old_test.source", "old_test.target")
@@ -60,7 +64,8 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
 class StartSource:
     """A model to start from, which `write` copies as a bundle to a directory of its own."""
 
-    description: Description
+    model: TransformerSettings
+    normalisation: Normalisation
     tokenizers: Tokenizers
     write: Callable[[Path], None]
 
@@ -123,16 +128,22 @@ def _has_saved(settings: Settings) -> bool:
 
 def _checked_source(settings: Settings, corpus: Corpus) -> StartSource:
     """Return what to start from; raise an error if it does not fit the settings or corpus."""
-    source = source_at(Path(settings.start.from_))
-    _check_model(settings, source.description.model)
+    languages = settings.data.source_language, settings.data.target_language
+    source = source_at(Path(settings.start.from_), languages)
+    _check_model(settings, source.model)
     _check_vocabulary(settings, corpus, source)
     _old_test(settings.start)
     return source
 
 
-def source_at(path: Path) -> StartSource:
-    """Open the run or bundle at `path`, and check every file of it."""
+def source_at(path: Path, languages: tuple[str, str]) -> StartSource:
+    """Open the run, bundle or Hugging Face directory at `path`, and check every file of it."""
     try:
+        if is_huggingface(path):
+            pieces = read_pieces(path)
+            settings = foreign_settings(pieces, path)
+            write = partial(import_model, path, languages=languages)
+            return StartSource(settings, pieces.normalisation, pieces.tokenizers, write)
         bundle = open_bundle(bundle_at(path))
     except DataError as error:
         raise DataError(
@@ -140,7 +151,9 @@ def source_at(path: Path) -> StartSource:
             where=f"[start] from: {error.where}",
             fix=error.fix,
         ) from error
-    return StartSource(bundle.description, bundle.tokenizers, _copying(bundle))
+    about = bundle.description
+    normalisation = Normalisation(about.plain_quotes, about.lowercase)
+    return StartSource(about.model, normalisation, bundle.tokenizers, _copying(bundle))
 
 
 def recorded_start(run: Path) -> StartRecord | None:
@@ -237,7 +250,7 @@ def _check_vocabulary(settings: Settings, corpus: Corpus, source: StartSource) -
             where=f"[start] from and {corpus.path}",
             fix=again,
         )
-    normalisation, about = corpus.normalisation(), source.description
+    normalisation, about = corpus.normalisation(), source.normalisation
     mine = normalisation.plain_quotes, normalisation.lowercase
     if mine != (about.plain_quotes, about.lowercase):
         raise ConfigError(

@@ -114,6 +114,8 @@ def _mean_logs(outputs: list[Output], states: tuple[Tensor, ...], buffer: Tensor
     logs = buffer[:, :rows]
     for output, state, out in zip(outputs, states, logs, strict=True):
         multiply(state, output.matrix[: output.vocabulary].t(), out=out)
+        if output.bias is not None:
+            out += output.bias
         torch.log_softmax(out, 1, out=out)
     return logs[0] if len(outputs) == 1 else logs.logsumexp(0) - math.log(len(outputs))
 

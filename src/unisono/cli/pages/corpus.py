@@ -126,7 +126,7 @@ def _toml(value: object) -> str:
 
 def _vocabulary(manifest: CorpusManifest) -> Iterator[str]:
     learning, train = manifest.learning, manifest.splits["train"]
-    if manifest.joint:
+    if not manifest.source_vocabulary:
         yield f"{manifest.vocabulary:,} pieces for both languages ({manifest.tokenizer})"
     else:
         yield (

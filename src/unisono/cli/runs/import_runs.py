@@ -128,6 +128,22 @@ def config(source: Path, to: Path, processes: int) -> None:
     print(to)
 
 
+@import_runs.command()
+@click.argument("source", metavar="DIRECTORY", type=PathType)
+@click.option("--to", type=PathType, required=True, help="The bundle to write.")
+@click.option("--source-language", default="", help="Its name, if DIRECTORY does not say it.")
+@click.option("--target-language", default="", help="Its name, if DIRECTORY does not say it.")
+def model(source: Path, to: Path, source_language: str, target_language: str) -> None:
+    """Turn a Marian or Pegasus model of Hugging Face into a bundle (safetensors only)."""
+    from unisono.bundle.huggingface import import_model
+
+    if to.exists() or to.is_symlink():
+        raise DataError(f"{to} exists already", where="--to", fix="choose another name")
+    import_model(source, to, (source_language, target_language))
+    print(to)
+    print(f"next: unisono translate --model {to}", file=sys.stderr)
+
+
 def _user_facts(facts: dict[str, Any]) -> Any:
     from unisono.importers.imported_run import UserFacts
 

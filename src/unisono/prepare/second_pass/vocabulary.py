@@ -37,6 +37,10 @@ _GIVEN = (
     "corpus.pieces_model",
     "name a model learnt from such text, or none to let Unisono learn one",
 )
+_INHERITED = (
+    "--like, or [start] from",
+    "start from a model of such text, or let Unisono learn pieces for a new one",
+)
 _LEARNT = (
     "corpus.character_coverage",
     "set corpus.byte_fallback = true, or raise corpus.character_coverage",
@@ -195,7 +199,8 @@ def check_train(
     """
     given = learning.algorithm in ("given", LIKE)
     limit = _MOST_UNKNOWN_GIVEN if given else _MOST_UNKNOWN_LEARNT
-    place = _ADDED if added else _GIVEN if given else _LEARNT
+    origin = _INHERITED if learning.algorithm == LIKE else _GIVEN
+    place = _ADDED if added else origin if given else _LEARNT
     counts = (
         ("source", size.source_unknown, size.source_tokens),
         ("target", size.target_unknown, size.target_tokens),

@@ -81,6 +81,6 @@ class SplitWriter:
             self._directory,
             name,
             both.target.size,
-            0 if both.joint else both.source.size,
+            both.source_vocabulary,
             hashed=hashed,
         )
