@@ -112,7 +112,7 @@ def test_what_is_wrong_with_an_entry_is_said(table, says):
 
 
 def test_an_address_whose_last_part_no_file_can_have_gives_no_name():
-    """Found by the campaign of 2026-11-18: looking for such a file is an error of the system."""
+    """Found by the campaign of 2026-11-18: the system refuses to look for such a file."""
     urls = [f"https://x.org/{'a' * 3_000}.tgz", "https://x.org/other.tgz"]
     entry = to_entry({**LEAST, "file": [{**FILE, "urls": urls}]}, where="mine.toml")
     assert entry.aliases(FILE["name"]) == ("other.tgz",)

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from unisono.datasets.fetch import Remote
-from unisono.datasets.fetch.remote import LONGEST_NAME
+from unisono.datasets.fetch.remote import LONGEST_FILE_NAME
 from unisono.errors import ConfigError, suggest
 from unisono.small_files import PARSER_ERRORS, read_bytes, reason, toml_table
 
@@ -57,7 +57,7 @@ class File(EntryTable, frozen=True):
         """Return the names a browser would save it under, if they have the same suffix."""
         names = {PurePosixPath(unquote(urlsplit(url).path)).name for url in self.urls}
         end = PurePosixPath(self.name).suffix
-        possible = {name for name in names if len(name.encode()) <= LONGEST_NAME}
+        possible = {name for name in names if len(name.encode()) <= LONGEST_FILE_NAME}
         return {name for name in possible if PurePosixPath(name).suffix == end} - {
             self.name,
             "",

@@ -9,7 +9,7 @@ from unisono.errors import ConfigError
 from unisono.units import amount_of_bytes
 
 # Leaves room for `.part.json` in the 255 bytes a file system gives a name.
-LONGEST_NAME = 200
+LONGEST_FILE_NAME = 200
 _OUR_ENDINGS = (".part", ".part.json")
 
 
@@ -99,12 +99,12 @@ def check_url(url: str, *, where: str) -> None:
 
 def _check_name(name: str) -> None:
     bad = re.search(r"[/\\\x00-\x1f\x7f]", name) or name.startswith(".")
-    if not name or bad or name.endswith(_OUR_ENDINGS) or len(name.encode()) > LONGEST_NAME:
+    if not name or bad or name.endswith(_OUR_ENDINGS) or len(name.encode()) > LONGEST_FILE_NAME:
         raise ConfigError(
             f"{name!r} cannot be the name of a downloaded file",
             where=name,
             fix="use a plain file name, no directories, no leading dot, not ending in"
-            f" {' or '.join(_OUR_ENDINGS)}, at most {LONGEST_NAME} bytes",
+            f" {' or '.join(_OUR_ENDINGS)}, at most {LONGEST_FILE_NAME} bytes",
         )
 
 
