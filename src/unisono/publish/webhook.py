@@ -27,7 +27,7 @@ TIMEOUT_SECONDS = 10.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
 
 
-class _Sent(msgspec.Struct, frozen=True):
+class _Accepted(msgspec.Struct, frozen=True):
     """The alerts that each address has taken, by the hash of the address."""
 
     addresses: dict[str, list[str]] = {}
@@ -103,12 +103,12 @@ class Webhook:
             return f"{getattr(error, 'reason', None) or error}"
         return ""
 
-    def _read(self) -> _Sent:
+    def _read(self) -> _Accepted:
         try:
-            return msgspec.json.decode(read_bytes(self.run / SENT_FILE), type=_Sent)
+            return msgspec.json.decode(read_bytes(self.run / SENT_FILE), type=_Accepted)
         except (OSError, *PARSER_ERRORS):
-            return _Sent()
+            return _Accepted()
 
     def _write(self) -> None:
         addresses = {**self._read().addresses, self._known: sorted(self._taken)}
-        write_bytes(self.run / SENT_FILE, msgspec.json.encode(_Sent(addresses)), mode=0o600)
+        write_bytes(self.run / SENT_FILE, msgspec.json.encode(_Accepted(addresses)), mode=0o600)
