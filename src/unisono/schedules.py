@@ -1,6 +1,6 @@
 """Learning-rate schedules: a schedule is a function from the step to the learning rate.
 
-To add a schedule: a class and an entry in SCHEDULES. Its fields are its settings.
+To add a schedule: a class, and its name in the union `Schedule`. Its fields are its settings.
 """
 
 import math
