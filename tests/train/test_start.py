@@ -111,15 +111,15 @@ def test_two_processes_start_freeze_and_continue_bit_for_bit(ranks, base, home, 
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("ranks", [2], indirect=True)
-def test_one_process_and_two_make_the_same_run(ranks, base, home):
+@pytest.mark.parametrize("ranks", [4], indirect=True)
+def test_one_process_and_four_make_the_same_run(ranks, base, home):
     start = {"from": str(base), "freeze": ["encoder"]}
     plain = {"optimizer": {"name": "sgd"}, "schedule": {"name": "constant", "peak": 0.1}}
     train(Solo(), home, "one", start, 3, **plain)
-    ranks.run(train_with, str(home), "two", start, plain)
-    one, two = weights_at(home / "one", 3), weights_at(home / "two", 3)
+    ranks.run(train_with, str(home), "four", start, plain)
+    one, four = weights_at(home / "one", 3), weights_at(home / "four", 3)
     for name in one:
-        torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(one[name], four[name], rtol=1e-4, atol=1e-6)
 
 
 def train_with(comm, home, run, start, tables):
