@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unisono.errors import UnisonoError
-from unisono.serve.languages import Detection, detect, language_name, meant
+from unisono.serve.languages import (
+    Detection,
+    detect,
+    is_detector_installed,
+    language_name,
+    meant,
+)
 from unisono.serve.messages import RankedText
 from unisono.serve.metrics import ServeMetrics
 from unisono.serve.requests import AUTO, RequestError, TextRequest
@@ -64,6 +70,7 @@ class TranslationService:
         self._paths, self._engine, self._workers = paths, engine, workers
         self._limits, self._metrics, self._tell = limits, metrics, tell
         self._watch: asyncio.Task[None] | None = None
+        self._warm: asyncio.Task[list[Detection]] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._current: ModelSet | None = None
 
@@ -72,6 +79,8 @@ class TranslationService:
         self._current = await self._load()
         self._metrics.waiting.set_function(lambda: self.current.pool.waiting_sentences)
         self._watch = asyncio.create_task(self._watch_models())
+        if is_detector_installed():  # loading it takes seconds: before somebody waits for it
+            self._warm = asyncio.create_task(self.detect("."))
 
     async def close(self) -> None:
         """Finish what was accepted and end all workers."""
