@@ -47,6 +47,7 @@ def best_per_row(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 # Logits are by far the largest tensors of a search. So many are computed at a time, always in
 # the same buffer: allocating costs more than the computation.
 LOGITS_AT_ONCE = 4_000_000
+GPU_LOGITS_AT_ONCE = 2**26  # 268 MB: fewer, larger kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,8 @@ def start_decoding(models: Sequence[TransformerModel], source: Tensor) -> Decode
     """Return the states of empty targets, one for each row of `source` (B, S)."""
     caches = tuple(model.start(model.encode(source)) for model in models)
     vocabulary = models[0].vocabulary
-    rows = max(1, LOGITS_AT_ONCE // vocabulary)
+    at_once = GPU_LOGITS_AT_ONCE if source.is_cuda else LOGITS_AT_ONCE
+    rows = max(1, at_once // vocabulary)
     matrix = models[0].output.matrix
     return DecoderStates(models, caches, matrix.new_empty(len(models), rows, vocabulary))
 
