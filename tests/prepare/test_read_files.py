@@ -83,10 +83,14 @@ def test_every_line_has_an_end_and_no_file_a_mark(tmp_path, text, found):
     assert read(path, lines=1)[0] == found
 
 
+@pytest.fixture(scope="module")
+def any_path(tmp_path_factory):
+    return tmp_path_factory.mktemp("any") / "text"
+
+
 @given(st.lists(st.binary(max_size=9).map(lambda b: b.replace(b"\n", b""))), st.integers(1, 4))
-def test_any_text_is_read_as_written_however_the_blocks_fall(tmp_path_factory, lines, size):
-    path = tmp_path_factory.mktemp("text") / "text"
-    text = b"".join(line + b"\n" for line in [b"first", *lines])
+def test_any_text_is_read_as_written_however_the_blocks_fall(any_path, lines, size):
+    path, text = any_path, b"".join(line + b"\n" for line in [b"first", *lines])
     path.write_bytes(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read_files, "_READ_BYTES", 3)
