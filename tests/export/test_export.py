@@ -1,5 +1,6 @@
 """Exports against our own search, through the real CTranslate2; refusals; the proof."""
 
+import errno
 import json
 import zipfile
 from itertools import product
@@ -131,6 +132,44 @@ def test_an_argos_package_has_what_argos_looks_for(tmp_path):
     assert {"metadata.json", "sentencepiece.model", "model/model.bin"} <= names
     assert (about["from_code"], about["to_code"]) == ("en", "de")
     assert {path.name for path in tmp_path.iterdir()} == {"bundle", "source", "out.argosmodel"}
+
+
+@pytest.mark.ranks
+@pytest.mark.filterwarnings("ignore")
+def test_a_huggingface_export_proves_itself_with_the_real_transformers(tmp_path):
+    pytest.importorskip("transformers", reason="pip install unisono[huggingface]")
+    tokenizers = Tokenizers(*[pieces_of([*LINES, "abcdefghijklmnopqrstuvwxyz"])] * 2)
+    made_bundle(tmp_path / "bundle", tokenizers)
+    source = text(tmp_path / "source", [line for line in LINES if "Ü" not in line])
+    checks = ("--check", source, "--check", source, "--output", tmp_path / "out", "--force")
+    shown = run(tmp_path / "bundle", "--to", "huggingface", *checks).output
+    assert "sentences a second" in shown
+    kept = json.loads((tmp_path / "out" / "unisono.json").read_text())
+    assert kept["to"] == "huggingface"
+    assert kept["proof"]["sentences"] == 5
+    with pytest.raises(DataError, match="for huggingface, not for ctranslate2"):
+        open_export(tmp_path / "out", 1)
+    with pytest.raises(ConfigError, match="32 or 16 bits, not int8"):
+        run(tmp_path / "bundle", "--to", "huggingface", "--quantize", "int8", *checks)
+
+
+def test_what_a_killed_export_left_is_removed_by_the_next_one(tmp_path):
+    bundle = made_bundle(tmp_path / "bundle")
+    left = tmp_path / ".tmp-export-4194305"  # no process has such a number
+    left.mkdir()
+    exported(bundle, tmp_path / "export")
+    assert {path.name for path in tmp_path.iterdir()} == {"bundle", "export"}
+
+
+def test_an_export_that_fails_in_the_middle_leaves_nothing(tmp_path):
+    bundle = made_bundle(tmp_path / "bundle")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        write_export(tmp_path / "export", bundle, "", full, force=False, workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
 def test_what_argos_cannot_hold_is_refused_before_anything_is_written(tmp_path):

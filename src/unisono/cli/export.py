@@ -14,7 +14,13 @@ from unisono.cli.options import PathType
 from unisono.config.load import load_settings
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError, DataError
-from unisono.export.obstacles import FORMATS, QUANTIZATIONS, check_exportable
+from unisono.export.obstacles import (
+    FORMATS,
+    QUANTIZATIONS,
+    check_exportable,
+    check_pieces,
+    check_quantization,
+)
 from unisono.records.layout import RunDirectory
 from unisono.score.files import aligned_lines
 
@@ -57,11 +63,11 @@ def export(
     from unisono.bundle.reader import open_bundle
 
     opened = open_bundle(bundle_at(bundle))
+    check_quantization(to, quantize)
     check_exportable(opened.description, to, where=str(bundle))
+    check_pieces(opened.tokenizers, to, where=str(bundle))
     sources, references = _texts(bundle, check)
-    require_ctranslate2()
-    from unisono.export.argos import write_argos
-    from unisono.export.export_files import write_export
+    write = _writer(to)
     from unisono.export.proof import prove
 
     workers = len(os.sched_getaffinity(0))
@@ -73,18 +79,34 @@ def export(
         before = opened.translator()
         return prove(before, after, sources, references, (size, megabytes), workers)
 
-    write = write_argos if to == "argos" else write_export
     proof = write(place, opened, quantize or "", proves, force=force, workers=workers)
     _show(place, proof, as_json)
 
 
+def _writer(to: str) -> Any:
+    if to == "huggingface":
+        _require("transformers", "huggingface")
+        from unisono.export.huggingface_export import write_huggingface
+
+        return write_huggingface
+    require_ctranslate2()
+    from unisono.export.argos import write_argos
+    from unisono.export.export_files import write_export
+
+    return write_argos if to == "argos" else write_export
+
+
 def require_ctranslate2() -> None:
     """Raise an error if CTranslate2 is not installed."""
-    if find_spec("ctranslate2") is None:
+    _require("ctranslate2", "ctranslate2")
+
+
+def _require(package: str, extra: str) -> None:
+    if find_spec(package) is None:
         raise ConfigError(
-            "CTranslate2 is not installed",
+            f"{package} is not installed",
             where="--to, --engine",
-            fix="pip install unisono[ctranslate2]",
+            fix=f"pip install unisono[{extra}]",
         )
 
 

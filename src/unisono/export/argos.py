@@ -11,8 +11,9 @@ from unisono import __version__, atomic
 from unisono.bundle.format import Description
 from unisono.bundle.reader import Bundle
 from unisono.export.engine import Ctranslate2Engine
-from unisono.export.export_files import DESCRIPTION_FILE, refuse_existing, write_export
+from unisono.export.export_files import write_export
 from unisono.export.proof import ExportProof
+from unisono.export.proven_export import DESCRIPTION_FILE, refuse_existing
 from unisono.text.tokenizer import pieces_files
 from unisono.translate.translator import Translator
 

@@ -1,13 +1,14 @@
 """Prove an export: translate a set with both engines, and say how far they are apart."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
 from unisono.score.metrics import METRICS
 from unisono.score.paired import Comparison, compare
-from unisono.translate.translator import Translator
+from unisono.translate.translator import Translation
 
 LOWEST_DIFFERENCE = -0.5  # BLEU that an export may lose before it is refused
 
@@ -20,6 +21,15 @@ class Difference(msgspec.Struct, frozen=True):
     difference: float
     low: float
     high: float
+
+
+class LineTranslator(Protocol):
+    """Our own translator, or another engine behind the same method."""
+
+    def translate_stream(
+        self, lines: Iterable[str], batch_lines: int = 1000, workers: int = 1
+    ) -> Iterator[Translation]:
+        """Yield the translation of each line, in order."""
 
 
 class ExportProof(msgspec.Struct, frozen=True):
@@ -41,8 +51,8 @@ class ExportProof(msgspec.Struct, frozen=True):
 
 
 def prove(
-    before: Translator,
-    after: Translator,
+    before: LineTranslator,
+    after: LineTranslator,
     sources: Sequence[str],
     references: Sequence[str],
     megabytes: tuple[float, float],
@@ -69,7 +79,7 @@ def prove(
 
 
 def _timed(
-    translator: Translator, lines: Sequence[str], workers: int
+    translator: LineTranslator, lines: Sequence[str], workers: int
 ) -> tuple[list[str], float]:
     began = time.perf_counter()
     stream = translator.translate_stream(lines, max(1000, 250 * workers), workers)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from unisono.text.tokenizer import Tokenizer
 
-_INVISIBLE = re.compile(
+INVISIBLE = (
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters other than white space
     "\u00ad"  # soft hyphen
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # writing direction
@@ -25,16 +25,19 @@ _INVISIBLE = re.compile(
     "\ufeff\ufff9-\ufffb"  # byte order mark, annotations
     "]"
 )
+_INVISIBLE = re.compile(INVISIBLE)
 # SentencePiece writes a space as this block, and could not tell the two apart.
 _SPACE_MARK = "\u2581"
 
-_OTHER_SPACES = (
+OTHER_SPACES = (
     "\t\x0b\x0c\r\x1c\x1d\x1e\x1f\x85\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
     "\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 
-_DOUBLE_QUOTES = "\u201c\u201d\u201e\u201f\u00ab\u00bb"  # “ ” „ ‟ « »
-_SINGLE_QUOTES = "\u2018\u2019\u201a\u201b\u2039\u203a"  # ‘ ’ ‚ ‛ ‹ ›
+QUOTES = {
+    '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",  # “ ” „ ‟ « »
+    "'": "\u2018\u2019\u201a\u201b\u2039\u203a",  # ‘ ’ ‚ ‛ ‹ ›
+}
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,9 @@ class Normalisation:
 
     def _changed(self, text: str) -> str:
         if self.plain_quotes and not text.isascii():
-            for quote in _DOUBLE_QUOTES:
-                text = text.replace(quote, '"')
-            for quote in _SINGLE_QUOTES:
-                text = text.replace(quote, "'")
+            for plain, quotes in QUOTES.items():
+                for quote in quotes:
+                    text = text.replace(quote, plain)
         # Before NFC: some letters compose in lower case only.
         return text.lower() if self.lowercase else text
 
@@ -74,7 +76,7 @@ def _plain(text: str) -> str:
 
 def _single_spaces(text: str) -> str:
     """Apply `" ".join(line.split())` to every line, in a few passes over all of them."""
-    for space in _OTHER_SPACES:
+    for space in OTHER_SPACES:
         text = text.replace(space, " ")
     while "  " in text:
         text = text.replace("  ", " ")

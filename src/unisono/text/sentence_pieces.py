@@ -61,7 +61,8 @@ class SentencePieces:
 
     `tags` are user-defined symbols of the model that are not text: what looks like one in a
     line is encoded as ordinary text, and a tag decodes as nothing. `is_bpe` says whether the
-    model merges pairs, `space_as_suffix` whether it marks spaces behind words.
+    model merges pairs, `space_as_suffix` whether it marks spaces behind words, `is_plain`
+    whether it takes text as it is, without rules or symbols of its own.
 
     A `shared` model is one of two whose ids are those of one vocabulary, in its order: pieces
     of the other are unused, and its own that the vocabulary lacks come last and are unknown.
@@ -84,6 +85,7 @@ class SentencePieces:
         self.is_bpe = proto.trainer_spec.model_type == TrainerSpec.BPE
         self.space_as_suffix = bool(proto.trainer_spec.treat_whitespace_as_suffix)
         self.encodes_words_alone = self.is_bpe and _splits_at_spaces(self._processor, proto)
+        self.is_plain = _takes_text_as_it_is(proto)
         theirs = _their_ids(self._processor)
         if shared:
             theirs = theirs[: proto.trainer_spec.vocab_size]
@@ -282,6 +284,14 @@ def _inverse(theirs: list[int], count: int) -> list[int]:
         if their != _ABSENT:
             ours[their] = our
     return ours
+
+
+def _takes_text_as_it_is(proto: Any) -> bool:
+    normalizer = proto.normalizer_spec
+    usual = normalizer.add_dummy_prefix and normalizer.escape_whitespaces
+    changed = normalizer.precompiled_charsmap or proto.trainer_spec.treat_whitespace_as_suffix
+    own = (Kind.USER_DEFINED, Kind.UNUSED)
+    return bool(usual and not changed and not any(p.type in own for p in proto.pieces))
 
 
 def _splits_at_spaces(processor: sentencepiece.SentencePieceProcessor, proto: Any) -> bool:
