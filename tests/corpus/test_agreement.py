@@ -1,7 +1,7 @@
 import msgspec
 
 from unisono.config.settings import CorpusSettings
-from unisono.corpus.manifest import CorpusManifest
+from unisono.corpus.manifest import CorpusManifest, SplitSize
 from unisono.corpus.reader import differences, recorded_settings
 
 LANGUAGES = ("en", "de")
@@ -14,7 +14,7 @@ def manifest(settings, **changes):
         vocabulary=5,
         tokenizer="bytes",
         created_with="test",
-        splits={},
+        splits={"train": SplitSize(pairs=0, source_tokens=0, target_tokens=0, blocks=[])},
         read_pairs=0,
         settings=settings,
     )

@@ -22,7 +22,8 @@ from unisono.small_files import read_lines
 PATIENCE_SECONDS = 150.0
 NEVER = 1_000_000
 # torchrun looks after its nodes more often than it does by itself.
-QUICK = "last_call_timeout=1,keep_alive_interval=1,join_timeout=60,read_timeout=5"
+SOON = "last_call_timeout=1,keep_alive_interval=1,join_timeout=60"
+QUICK = f"{SOON},read_timeout=5"
 
 
 def write_config(corpus, directory, name="run", steps=NEVER, **tables):
@@ -43,8 +44,8 @@ def write_config(corpus, directory, name="run", steps=NEVER, **tables):
 class Stage:
     """Machines that train together; what each says is kept, line by line, with its time."""
 
-    def __init__(self, config, run, nodes=2, options=(), tries=0):
-        self.run, self.plan = Path(run), LabPlan(nodes=nodes)
+    def __init__(self, config, run, nodes=2, options=(), tries=0, conf=QUICK):
+        self.run, self.plan, self._conf = Path(run), LabPlan(nodes=nodes), conf
         self._config, self._options, self._tries = config, options, tries
         self.said = {node: [] for node in range(nodes)}
         self._news = queue.SimpleQueue()
@@ -59,7 +60,7 @@ class Stage:
 
     def start(self, node):
         """Start the agent of a node, supervised if that was asked for."""
-        options = [f"--rdzv-conf=is_host={int(node == 0)},{QUICK}", *self._options]
+        options = [f"--rdzv-conf=is_host={int(node == 0)},{self._conf}", *self._options]
         command = plan_agent(self.plan, node, ["train", str(self._config)], options=options)
         if self._tries:
             argv = list(command.argv)

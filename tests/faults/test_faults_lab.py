@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from faults.stage import Stage, kill, stop, write_config
+from faults.stage import SOON, Stage, kill, stop, write_config
 from unisono.comm.group import Solo
 from unisono.config.load import load_settings
 from unisono.records.layout import RunDirectory
@@ -82,7 +82,8 @@ def test_a_link_may_be_down_for_five_seconds_but_a_stopped_process_is_named(
     corpus_home, tmp_path
 ):
     config = write_config(corpus_home, tmp_path, sync={"lost_after": "20 s"})
-    with Stage(config, tmp_path / "run", nodes=3) as stage:
+    # An agent waits longer for its store than the link is down: by itself, for a minute.
+    with Stage(config, tmp_path / "run", nodes=3, conf=SOON) as stage:
         stage.wait_for("saved")
         stage.lab.link_down(2)
         time.sleep(5)

@@ -142,6 +142,7 @@ class SecureStore(Store):
         super().__init__()
         self._call_seconds = call_seconds
         self._channel, self._lock, self._server = channel, threading.Lock(), server
+        self._gone = ""  # why, for all later calls
         self.set_timeout(timedelta(seconds=seconds))
         _KEPT.append(self)
 
@@ -200,12 +201,15 @@ class SecureStore(Store):
 
     def _call(self, request: StoreRequest) -> StoreReply:
         with self._lock:
+            if self._gone:
+                raise DistNetworkError(self._gone)
             try:
                 self._channel.send(msgspec.msgpack.encode(request), self._call_seconds)
                 content = self._channel.receive(self._call_seconds)
             except (OSError, StrangerError) as error:
                 self._channel.close()
-                raise DistNetworkError(f"the store of the run is gone: {error}") from error
+                self._gone = f"the store of the run is gone: {error}"
+                raise DistNetworkError(self._gone) from error
         reply = msgspec.msgpack.decode(content, type=StoreReply)
         if reply.error:
             raise DistStoreError(f"the store refuses to {request.operation}: {reply.error}")
