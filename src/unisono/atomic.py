@@ -102,11 +102,14 @@ def difference(path: Path, expected: Written, *, content: bool = True) -> str:
 
     Without `content` only the size is compared, and the file is not read.
     """
-    if not path.is_file():
-        return "it is missing"
-    size = path.stat().st_size
-    if size != expected.bytes:
-        return f"it has {size} bytes instead of {expected.bytes}"
-    if content and sha256_of(path) != expected.sha256:
-        return "its SHA-256 differs from that in the manifest"
+    try:
+        if not path.is_file():
+            return "it is missing"
+        size = path.stat().st_size
+        if size != expected.bytes:
+            return f"it has {size} bytes instead of {expected.bytes}"
+        if content and sha256_of(path) != expected.sha256:
+            return "its SHA-256 differs from that in the manifest"
+    except OSError as error:  # a name that no file can have, or one that may not be read
+        return f"it cannot be read: {error.strerror}"
     return ""
