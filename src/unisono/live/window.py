@@ -22,6 +22,7 @@ from unisono.records.view import RunView
 from unisono.units import duration
 
 BOTTLENECK = "bottleneck"
+OVER = ("finished", "stopped", "failed")  # states of a run that makes no more updates
 # The terminal shows these as they happen, or they matter to the report alone.
 SAID_OTHERWISE = {"warnings", "lost_ranks", "drifted_ranks", "skipped_steps", "missing_ranks"}
 # A model that is still learning may do this.

@@ -2,18 +2,19 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from unisono.cli.options import PathType
+from unisono.diagnose.case import open_case
 from unisono.errors import ConfigError, RunError
-from unisono.live.window import now_of
+from unisono.live.window import OVER
 from unisono.publish.webhook import Webhook
 from unisono.records.follow import Follower
 from unisono.small_files import read_line
 
-OVER = ("finished", "stopped", "failed")
 PUBLISH_SECONDS = 2.0
 
 
@@ -105,13 +106,12 @@ def _send_alerts(hooks: list[Webhook], linger: float) -> None:
                 )
             told[id(hook)] = hook.refused
         waiting = sum(len(alerts) for _, alerts in looks)
-        if all(state in OVER for state, _ in looks):
-            over_since = over_since or time.monotonic()
-            failed = any(state == "failed" for state, _ in looks)
+        states = [state for state, _ in looks]
+        over_since = _over_since(states, over_since)
+        if over_since:
+            failed = "failed" in states  # a supervisor may start it again
             if time.monotonic() - over_since >= linger or not (waiting or failed):
                 break
-        else:
-            over_since = 0.0
         time.sleep(PUBLISH_SECONDS)
     if waiting:
         raise RunError(
@@ -125,9 +125,11 @@ def _wait_for_the_end(runs: tuple[Path, ...], linger: float) -> None:
     followers = [Follower(run, recent=True) for run in runs]
     over_since = 0.0
     while not over_since or time.monotonic() - over_since < linger:
-        states = [now_of(follower.look(), time.time()).state for follower in followers]
-        if all(state in OVER for state in states):
-            over_since = over_since or time.monotonic()
-        else:
-            over_since = 0.0
+        states = [open_case(follower.look(), time.time()).state for follower in followers]
+        over_since = _over_since(states, over_since)
         time.sleep(PUBLISH_SECONDS)
+
+
+def _over_since(states: Sequence[str], before: float) -> float:
+    """Return since when all runs are over, by the monotonic clock; 0 if one goes on."""
+    return (before or time.monotonic()) if all(state in OVER for state in states) else 0.0

@@ -12,11 +12,10 @@ from unisono.cli.options import PathType
 from unisono.cli.pages.console import PrintableConsole
 from unisono.errors import DataError
 from unisono.live.page import page
-from unisono.live.window import now_of
+from unisono.live.window import OVER, now_of
 from unisono.records.follow import Follower
 from unisono.records.view import read_imported
 
-OVER = ("finished", "stopped", "failed")
 LINGER_SECONDS = 20.0  # after a failure: a supervisor may start it again
 
 
