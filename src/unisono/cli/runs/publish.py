@@ -62,7 +62,11 @@ def publish(
     """
     for run in runs:
         if not (run / "events").is_dir():
-            raise ConfigError(f"{run} is not the directory of a run", where=str(run))
+            raise ConfigError(
+                f"{run} is not the directory of a run",
+                where=str(run),
+                fix="name the directory that `run` in the config names, such as runs/tiny",
+            )
     try:
         if to == "webhook":
             _send_alerts([Webhook(run, _address(address_file)) for run in runs], linger)
