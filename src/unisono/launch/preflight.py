@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import Any, TypeVar
 
 from unisono.clock_skew import CLOCK_FIX, ClockOffset, compare_clocks, measure_offset
+from unisono.launch.places import Place
 from unisono.launch.plan import Host
 from unisono.launch.probe_client import (
     ClockReading,
@@ -150,15 +151,16 @@ def _clock(report: MachineReport, first: MachineReport) -> Iterator[Problem]:
 
 @dataclass(frozen=True)
 class PreflightRequest:
-    """What will run where. `settings` are those of the run as this machine sees them.
+    """What will run where: each host has a place. `settings` are those of the run here.
 
     `addresses` are those of the first host; if `may_ask`, the host may name further ones.
     """
 
     hosts: tuple[Host, ...]
-    description: Describe
+    places: tuple[Place, ...]
+    config: str
+    overrides: tuple[str, ...]
     settings: Mapping[str, Any]
-    python: str
     port: int
     addresses: tuple[str, ...]
     may_ask: bool = True
@@ -178,14 +180,15 @@ def run_preflight(
 ) -> PreflightResult:
     """Probe all hosts at once; call `notify` with each report as it arrives."""
 
-    def probe_host(host: Host) -> tuple[ProbeClient, MachineReport]:
-        probe = opened.enter_context(ProbeClient(ssh, host.name, request.python))
-        report = probe_machine(probe, host, request.description)
+    def probe_host(host: Host, place: Place) -> tuple[ProbeClient, MachineReport]:
+        probe = opened.enter_context(ProbeClient(ssh, host.name, place.python))
+        description = Describe(place.directory, request.config, request.overrides)
+        report = probe_machine(probe, host, description)
         notify(report)
         return probe, report
 
     with ExitStack() as opened, ThreadPoolExecutor(len(request.hosts)) as threads:
-        probed = list(threads.map(probe_host, request.hosts))
+        probed = list(threads.map(probe_host, request.hosts, request.places))
         reports = tuple(report for _, report in probed)
         problems = problems_by_host(
             ((report.host.name, report.problems) for report in reports),

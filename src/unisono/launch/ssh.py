@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from unisono.errors import ConfigError
+from unisono.launch.places import Place
 from unisono.launch.plan import (
     NO_RESTARTS,
     Command,
@@ -97,35 +98,37 @@ def plan_hosts(
     rendezvous: RendezvousPoint,
     arguments: Sequence[str],
     *,
-    python: str,
-    directory: str,
+    places: Sequence[Place],
     run: str,
     variables: Mapping[str, str],
     restarts: Restarts = NO_RESTARTS,
     admitted: Sequence[str] = (),
 ) -> list[Command]:
-    """Return the ssh command of every host; the agents meet on the first one.
+    """Return the ssh command of every host, in its place; the agents meet on the first one.
 
     If there are `admitted` addresses, a firewall keeps all others from the ports of the run.
     """
     commands = []
     firewall = [f"--firewall={','.join([str(rendezvous.port), *admitted])}"] if admitted else []
-    for index, host in enumerate(hosts):
+    for index, (host, place) in enumerate(zip(hosts, places, strict=True)):
         agent = agent_command(
             rendezvous,
             arguments,
             workers=host.slots,
             is_first=index == 0,
-            python=python,
+            python=place.python,
             restarts=restarts,
         )
         wrapper = (
-            *(python, "-m", "unisono.launch.remote_wrapper", f"--run={run}"),
+            *(place.python, "-m", "unisono.launch.remote_wrapper", f"--run={run}"),
             *(f"--rendezvous={rendezvous.address}", f"--workers={host.slots}", "--secret"),
             *(*firewall, "--", *agent.argv),
         )
         words = ssh.command(
-            host.name, wrapper, directory=directory, variables={**agent.variables, **variables}
+            host.name,
+            wrapper,
+            directory=place.directory,
+            variables={**agent.variables, **variables},
         )
         commands.append(Command(words))
     return commands

@@ -28,6 +28,7 @@ from unisono.launch.batch_systems import (
 )
 from unisono.launch.fan_out import FanOut
 from unisono.launch.firewall import firewall_rules, removal
+from unisono.launch.places import Place
 from unisono.launch.plan import Command, Host, LaunchedTraining, RendezvousPoint, parse_hosts
 from unisono.launch.preflight import (
     LOCAL_ADDRESS,
@@ -36,7 +37,7 @@ from unisono.launch.preflight import (
     PreflightResult,
     run_preflight,
 )
-from unisono.launch.probe_client import Describe, probe_command
+from unisono.launch.probe_client import probe_command
 from unisono.launch.slots import MachineGpus, fill_slots, requested_workers
 from unisono.launch.ssh import SSH_FAILED, Ssh, SshProcess, plan_hosts
 from unisono.secure.secret import new_secret
@@ -61,7 +62,7 @@ def launch_on_hosts(
     """Check that all `hosts` are ready, then train on them; return the run's exit code."""
     machines = parse_hosts(hosts, training.workers)
     ssh = Ssh(str(ssh_config) if ssh_config else "")
-    python, directory = python or sys.executable, remote_directory(directory)
+    places = (Place(python or sys.executable, remote_directory(directory)),) * len(machines)
     variables = parse_variables(env, where="--env")
     known = (address,) if address else (ssh.address_of(machines[0].name),)
 
@@ -72,8 +73,7 @@ def launch_on_hosts(
             hosts_with_slots,
             rendezvous,
             training.arguments,
-            python=python,
-            directory=directory,
+            places=places,
             run=training.settings.run,
             variables=variables,
             restarts=training.restarts,
@@ -83,13 +83,13 @@ def launch_on_hosts(
     if dry_run:
         shown = fill_slots(machines, [MachineGpus()] * len(machines))
         commands = plan(known if len(machines) > 1 else (LOCAL_ADDRESS,), shown)
-        _show_plan(ssh, machines, python, [] if check else commands)
+        _show_plan(ssh, machines, places, [] if check else commands)
         return 0
-    description = Describe(directory, str(training.config), training.overrides)
     # As the probes will return them: JSON has no tuples.
     settings = msgspec.json.decode(msgspec.json.encode(training.settings))
+    config, overrides = str(training.config), training.overrides
     request = PreflightRequest(
-        machines, description, settings, python, port, known, may_ask=not address
+        machines, places, config, overrides, settings, port, known, may_ask=not address
     )
     found = _check_ready(ssh, request)
     if check:
@@ -101,11 +101,14 @@ def launch_on_hosts(
 
 
 def _show_plan(
-    ssh: Ssh, machines: tuple[Host, ...], python: str, commands: list[Command]
+    ssh: Ssh,
+    machines: tuple[Host, ...],
+    places: tuple[Place, ...],
+    commands: list[Command],
 ) -> None:
     print("# first, on all machines at once: are they ready and alike?")
-    for host in machines:
-        print(Command(probe_command(ssh, host.name, python)).as_shell())
+    for host, place in zip(machines, places, strict=True):
+        print(Command(probe_command(ssh, host.name, place.python)).as_shell())
     if commands:
         print("# then, with the address under which all reach the first machine:")
         if not all(host.slots for host in machines):
