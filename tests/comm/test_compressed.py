@@ -35,10 +35,10 @@ pytestmark = pytest.mark.ranks
 BITS = [16, 8, 4]
 
 
-def sums_over_time(comm, bits, bucket_mb):
+def sums_over_time(comm, bits, bucket_mb, phases=0):
     """Exchange five gradients of the same weights; return what came of them."""
     rank, size = comm.world.rank, comm.world.size
-    replica = Compressed(bits, bucket_mb).attach(new_model(), comm)
+    replica = Compressed(bits, bucket_mb, phases=phases).attach(new_model(), comm)
     sent, wanted, first_off = 0, 0, 0
     for step in range(1, 6):
         found = exchange(replica, rank, step, scale=2.0**step) / 2.0**step
@@ -62,8 +62,9 @@ def test_what_rounding_drops_is_sent_later_and_all_have_the_same_bits(ranks, bit
     assert lost < 2e-6  # over five updates whose loss was scaled by 2, 4, … 32
 
 
-def spoilt_exchanges(comm, bits):
-    rank, replica = comm.world.rank, Compressed(bits, SMALL_BUCKETS).attach(new_model(), comm)
+def spoilt_exchanges(comm, bits, phases=0):
+    rank = comm.world.rank
+    replica = Compressed(bits, SMALL_BUCKETS, phases=phases).attach(new_model(), comm)
     exchange(replica, rank, 1)
     before = residual_of(replica)
     odd = [math.nan, math.inf, 1e30][rank % 3] if rank == comm.world.size - 1 else None

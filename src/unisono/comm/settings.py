@@ -16,6 +16,7 @@ class Sync(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     strategy: str = DEFAULT_STRATEGY  # or any other of cost_model/strategies.py, or "auto"
     bits: Literal[4, 8, 16] = 8
+    phases: Literal[0, 1, 2] = 0  # 0: those that send less, or with "auto" take less time
     low_rank: Annotated[int, msgspec.Meta(ge=1)] = 4
     local_steps: Annotated[int, msgspec.Meta(ge=1)] = 8
     local_rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0

@@ -111,6 +111,19 @@ def gathered(payload: float, senders: int) -> float:
     return (senders - 1) * payload
 
 
+def usual_phases(senders: int) -> int:
+    """Return in how many phases quantized numbers are summed where latency does not count.
+
+    Two machines send as much in one phase as in two, and round once less.
+    """
+    return 1 if senders <= 2 else 2
+
+
+def in_two_phases(payload: float, senders: int) -> float:
+    """Return what goes through one card if every sender sums a share and hands it out."""
+    return 2 * (senders - 1) / senders * payload if senders > 1 else 0.0
+
+
 def agreement_bytes(numbers: int, machines: int, *, averages: bool = False) -> float:
     """Return what goes through one card until machines that went apart have the same weights.
 

@@ -28,14 +28,13 @@ from unisono.comm.settings import Sync
 from unisono.comm.strategies.ddp import DdpReplica
 from unisono.comm.strategies.packed_gather import (
     CommThread,
-    PackedGather,
-    PendingGather,
     Subgroups,
     make_subgroups,
 )
 from unisono.comm.strategies.quantize import Bits, padded
 from unisono.comm.strategies.strategy_state import Residuals, SameWeights
 from unisono.comm.strategies.threaded_replica import replica_alone
+from unisono.comm.strategies.two_phase_sum import PendingSum, exchange_in, shares_of
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.stopwatch import Stopwatch
 from unisono.units import seconds_of
@@ -109,15 +108,20 @@ RESIDUAL_SUFFIX = "/gradient_left_over"  # of a tensor's name in a checkpoint
 
 @dataclass(frozen=True)
 class Compressed:
-    """Send every gradient in `bits` bits a number, overlapped with the backward pass."""
+    """Send every gradient in `bits` bits a number, overlapped with the backward pass.
+
+    Machines sum in so many `phases`; 0 means in as many as send less.
+    """
 
     bits: Bits = 8
     bucket_mb: float = USUAL_BUCKET_MB
     timeout_seconds: float = 300.0
+    phases: int = 0
 
     @classmethod
     def from_settings(cls, sync: Sync, max_steps: int, *, adaptive: bool) -> Self:
-        return cls(sync.bits, sync.bucket_mb or USUAL_BUCKET_MB, seconds_of(sync.timeout))
+        bucket_mb = sync.bucket_mb or USUAL_BUCKET_MB
+        return cls(sync.bits, bucket_mb, seconds_of(sync.timeout), sync.phases)
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
         if comm.world.size == 1:
@@ -128,7 +132,8 @@ class Compressed:
             weights = {
                 n: embedding.scores if w is embedding.embeds else w for n, w in weights.items()
             }
-        packed = QuantizedSum(weights, subgroups, self.bits, comm.world.device)
+        device = comm.world.device
+        packed = QuantizedSum(weights, subgroups, self.bits, device, self.phases)
         if embedding is not None:
             return DelayedEmbeddingReplica(model, embedding, packed, comm, self.bucket_mb)
         return DdpReplica(model, comm, self.bucket_mb, packed.send, packed)
@@ -175,12 +180,18 @@ class QuantizedSum(SameWeights):
     """Sums buckets over all processes by sending them quantized; keeps the residuals."""
 
     def __init__(
-        self, weights: Mapping[str, Tensor], subgroups: Subgroups, bits: Bits, device: str
+        self,
+        weights: Mapping[str, Tensor],
+        subgroups: Subgroups,
+        bits: Bits,
+        device: str,
+        phases: int = 0,
     ) -> None:
         self._delayed: dict[Tensor, Tensor] = {}
         self._scale = 1.0
-        self._gather = PackedGather(subgroups.senders, bits, subgroups.between)
-        self._residuals, self._subgroups = Residuals(weights), subgroups
+        self._exchange = exchange_in(phases, subgroups, bits)
+        self._shares = shares_of(phases, subgroups)
+        self._residuals, self._subgroups = Residuals(weights, self._shares), subgroups
         self._thread = CommThread(device)
         self._buffers: dict[int, Tensor] = {}
 
@@ -221,7 +232,8 @@ class QuantizedSum(SameWeights):
         wanted = self._with_residual(gradient, number, bucket.parameters())
         if self._subgroups.inside is not None or gradient.is_cuda:
             return self._thread.do(partial(self._sum_by_machines, number, wanted, count))
-        return self._thread.do(partial(_arrived, self._pending(number, wanted), count))
+        pending = self._send(number, wanted)
+        return self._thread.do(partial(_arrived, pending, wanted, self._scale, count))
 
     def _with_residual(
         self, gradient: Tensor, number: int, weights: Sequence[Tensor]
@@ -240,7 +252,8 @@ class QuantizedSum(SameWeights):
         return wanted
 
     def _buffer(self, number: int, gradient: Tensor) -> Tensor:
-        size, buffer = padded(gradient.numel()), self._buffers.get(number)
+        size = padded(gradient.numel(), self._shares)
+        buffer = self._buffers.get(number)
         if buffer is None or buffer.numel() != size:
             buffer = self._buffers[number] = gradient.new_empty(size)
         return buffer
@@ -248,20 +261,25 @@ class QuantizedSum(SameWeights):
     def _sum_by_machines(self, number: int, wanted: Tensor, count: int) -> Tensor:
         """Reduce within the machine, sum between machines, broadcast within the machine."""
         self._subgroups.reduce_to_first(wanted)
-        total = self._pending(number, wanted).total() if self._subgroups.leads else wanted
+        total = wanted
+        if self._subgroups.leads:
+            pending = self._send(number, wanted)
+            total = _arrived(pending, wanted, self._scale, len(wanted))
         self._subgroups.broadcast_from_first(total)
         return total[:count]
 
-    def _pending(self, number: int, wanted: Tensor) -> PendingGather:
-        pending, dropped = self._gather.send(wanted)
-        if self._scale != 1.0:
-            dropped /= self._scale
+    def _send(self, number: int, wanted: Tensor) -> PendingSum:
+        pending, dropped = self._exchange.send(wanted)
         self._residuals.propose(number, dropped)
         return pending
 
 
-def _arrived(pending: PendingGather, count: int) -> Tensor:
-    return pending.total()[:count]
+def _arrived(pending: PendingSum, dropped: Tensor, scale: float, count: int) -> Tensor:
+    """Return the sum; of what it `dropped`, which is complete with it, take off the scale."""
+    total = pending.total()
+    if scale != 1.0:
+        dropped /= scale
+    return total[:count]
 
 
 def residuals_in(kept: StrategyTensors) -> dict[str, Tensor]:

@@ -26,7 +26,7 @@ from unisono.comm.strategies.all_reduce import SummedReplica
 from unisono.comm.strategies.compressed import QuantizedSum, trained_weights
 from unisono.comm.strategies.ddp import DdpReplica, completed, sum_bucket
 from unisono.comm.strategies.diloco_outer import OuterOptimizer, check_finite
-from unisono.comm.strategies.packed_gather import make_subgroups
+from unisono.comm.strategies.packed_gather import CommThread, make_subgroups
 from unisono.comm.strategies.quantize import Bits
 from unisono.comm.strategies.strategy_state import alone_error
 from unisono.cost_model.step import USUAL_BUCKET_MB
@@ -42,7 +42,8 @@ class Diloco:
 
     Machines make the updates up to `warmup_steps` and after `last_local_step` (0 is none)
     together. Local updates take `local_rate` times the schedule's rate; 0 means `usual_rate`.
-    With `waits`, nothing is computed while a fragment is being exchanged.
+    With `waits`, nothing is computed while a fragment is being exchanged. Machines sum in so
+    many `phases`; 0 means in as many as send less.
     """
 
     local_steps: int = 8
@@ -56,6 +57,7 @@ class Diloco:
     bucket_mb: float = USUAL_BUCKET_MB
     timeout_seconds: float = 300.0
     waits: bool = False
+    phases: int = 0
 
     @classmethod
     def from_settings(cls, sync: Sync, max_steps: int, *, adaptive: bool) -> Self:
@@ -69,6 +71,7 @@ class Diloco:
             bits=sync.bits,
             bucket_mb=sync.bucket_mb or USUAL_BUCKET_MB,
             timeout_seconds=seconds_of(sync.timeout),
+            phases=sync.phases,
         )
 
     def attach(self, model: nn.Module, comm: Comm) -> Replica:
@@ -132,9 +135,11 @@ class Rounds:
         self._settings = settings
         # In the default group, the small messages of each step would wait for fragments.
         self.subgroups = make_subgroups(comm, settings.timeout_seconds, own=True)
+        device = comm.world.device
         self._packed = QuantizedSum(
-            self._weights, self.subgroups, settings.bits, comm.world.device
+            self._weights, self.subgroups, settings.bits, device, settings.phases
         )
+        self._thread = CommThread(device)
         self._momenta: dict[str, Tensor] = {}
         self._outer: OuterOptimizer | None = None
         self.local = False
@@ -163,7 +168,7 @@ class Rounds:
         if self.local and self._outer is None:
             self._packed.forget()  # it would be out of date when the closing updates come
             self._outer = OuterOptimizer(
-                self._weights, self._momenta, self.subgroups, self._settings
+                self._weights, self._momenta, self.subgroups, self._settings, self._thread
             )
 
     def settle(self, step: int, stopwatch: Stopwatch, *, moved: bool) -> None:

@@ -13,13 +13,15 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from unisono.comm.strategies.packed_gather import (
-    PackedGather,
-    PendingGather,
-    Subgroups,
-    quantized_sum,
-)
+from unisono.comm.strategies.packed_gather import CommThread, Subgroups
 from unisono.comm.strategies.quantize import Bits, padded
+from unisono.comm.strategies.two_phase_sum import (
+    BackgroundSum,
+    PendingSum,
+    exchange_in,
+    quantized_sum,
+    shares_of,
+)
 from unisono.errors import RunError
 
 
@@ -91,6 +93,8 @@ class OuterSettings(Protocol):
     @property
     def bits(self) -> Bits: ...
     @property
+    def phases(self) -> int: ...
+    @property
     def waits(self) -> bool: ...
 
 
@@ -98,7 +102,7 @@ class OuterSettings(Protocol):
 class _Fragment:
     slices: list[FragmentSlice]
     anchor: Tensor
-    residual: Tensor  # padded to whole blocks; zeros where another process sends
+    residual: Tensor  # padded to whole blocks for each share; zeros where another process sends
     momentum: Tensor | None
 
 
@@ -106,7 +110,7 @@ class _Fragment:
 class _Sent:
     fragment: _Fragment
     here: Tensor
-    pending: PendingGather | None  # None where another process sends
+    pending: PendingSum | None  # None where another process sends
 
 
 class OuterOptimizer:
@@ -118,9 +122,13 @@ class OuterOptimizer:
         momenta: Mapping[str, Tensor],
         subgroups: Subgroups,
         settings: OuterSettings,
+        thread: CommThread,
     ) -> None:
+        """Let `thread` begin the second phase of a sum when the first has ended."""
         self._weights, self._subgroups, self._settings = weights, subgroups, settings
-        self._gather = PackedGather(subgroups.senders, settings.bits, subgroups.between)
+        self._shares = shares_of(settings.phases, subgroups)
+        exchange = exchange_in(settings.phases, subgroups, settings.bits)
+        self._exchange = BackgroundSum(exchange, thread) if self._shares > 1 else exchange
         self._sent: _Sent | None = None
         rows = [weight.detach() for weight in weights.values()]
         pasts = [momenta.get(n, torch.zeros_like(w)) for n, w in weights.items()]
@@ -129,7 +137,7 @@ class OuterOptimizer:
             _Fragment(
                 slices=slices,
                 anchor=_flatten(rows, slices),
-                residual=rows[0].new_zeros(padded(sum(s.stop - s.start for s in slices))),
+                residual=rows[0].new_zeros(padded(_count(slices), self._shares)),
                 momentum=_flatten(pasts, slices) if settings.outer_momentum else None,
             )
             for slices in fragments_of([row.numel() for row in rows], count)
@@ -169,10 +177,11 @@ class OuterOptimizer:
         return _flatten(weights, fragment.slices)
 
     def _sum(self, moved: Tensor) -> Tensor:
-        # Quantized numbers go to every machine: with many, a plain sum sends no more.
-        if self._settings.bits == 32 or self._subgroups.senders > FEW_SENDERS:
+        # In one phase they go to every machine: with many, a plain sum sends no more.
+        many = self._shares == 1 and self._subgroups.senders > FEW_SENDERS
+        if self._settings.bits == 32 or many:
             return self._subgroups.sum(moved)
-        return quantized_sum(self._subgroups, moved, 16)
+        return quantized_sum(self._subgroups, moved, 16, self._settings.phases)
 
     def abandon(self) -> None:
         """Wait for what is pending, and forget it."""
@@ -199,7 +208,7 @@ class OuterOptimizer:
                 moved *= self._subgroups.members
             wanted = fragment.residual
             wanted[: len(here)] += moved
-            pending, fragment.residual = self._gather.send(wanted)
+            pending, fragment.residual = self._exchange.send(wanted)
         self._sent = _Sent(fragment, here, pending)
 
     def _finish_pending(self) -> None:
@@ -250,6 +259,10 @@ def check_finite(tensors: Sequence[Tensor], what: str) -> None:
             where="the exchange of all processes (diloco)",
             fix=NOT_FINITE_FIX,
         )
+
+
+def _count(slices: Sequence[FragmentSlice]) -> int:
+    return sum(one.stop - one.start for one in slices)
 
 
 def _pieces(tensors: list[Tensor], slices: list[FragmentSlice]) -> list[Tensor]:

@@ -263,14 +263,3 @@ class PackedGather:
         receiving = [dist.irecv(rows[r], group=self.group, group_src=r) for r in others]
         sending = [dist.isend(message, group=self.group, group_dst=r) for r in others]
         return [work for work in (*receiving, *sending) if work is not None]
-
-
-def quantized_sum(subgroups: Subgroups, numbers: Tensor, bits: Bits) -> Tensor:
-    """Return the sum over all processes; each machine sends its own, quantized to `bits`."""
-    total = numbers.new_zeros(padded(len(numbers)))
-    total[: len(numbers)] = numbers
-    subgroups.reduce_to_first(total)
-    if subgroups.leads:
-        total = PackedGather(subgroups.senders, bits, subgroups.between).send(total)[0].total()
-    subgroups.broadcast_from_first(total)
-    return total[: len(numbers)]

@@ -32,9 +32,10 @@ _KINDS = {16: torch.float16, 8: torch.int8}
 SMALLEST = 1e-30
 
 
-def padded(numbers: int) -> int:
-    """Return `numbers` rounded up to whole blocks."""
-    return -(-numbers // BLOCK) * BLOCK
+def padded(numbers: int, shares: int = 1) -> int:
+    """Return `numbers` rounded up to whole blocks, as many for each of `shares`."""
+    each = BLOCK * shares
+    return -(-numbers // each) * each
 
 
 def message_bytes(numbers: int, bits: int) -> int:
@@ -84,6 +85,21 @@ def add_dequantized(total: Tensor, message: Tensor, bits: Bits, sign: int = 1) -
         units = room[: len(factors[some])]
         _unpack_blocks(factors[some], body[some], units, bits)
         blocks[some].add_(units, alpha=sign)
+
+
+def split_message(message: Tensor, shares: int, bits: Bits) -> Tensor:
+    """Return `message` as one message for each of `shares`, in rows."""
+    factors, body = _parts(message, bits) if bits < 32 else (message[:0], message)
+    factors = factors.view(torch.uint8)
+    return torch.cat([factors.view(shares, -1), body.view(shares, -1)], dim=1)
+
+
+def join_messages(rows: Tensor, bits: Bits) -> Tensor:
+    """Return as one message what `split_message` made rows of."""
+    if bits == 32:
+        return rows.reshape(-1)
+    ends = rows.size(1) // _block_bytes(bits) * FACTOR_BYTES
+    return torch.cat([rows[:, :ends].reshape(-1), rows[:, ends:].reshape(-1)])
 
 
 def _portions(blocks: Tensor) -> Iterator[slice]:

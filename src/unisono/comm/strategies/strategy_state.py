@@ -148,7 +148,9 @@ class _Piece:
 class Residuals:
     """The residuals of one process. Those of an update count once it was made."""
 
-    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], shares: int = 1) -> None:
+        """Pad each bucket to whole blocks, as many for each of `shares`."""
+        self._shares = shares
         self._names = {weight: name for name, weight in weights.items()}
         self._loaded: dict[Tensor, Tensor] = {}
         self._pieces: dict[int, _Piece] = {}
@@ -219,7 +221,7 @@ class Residuals:
 
     def _arrange(self, weights: Sequence[Tensor]) -> _Piece:
         known = self._by_weight()
-        size = padded(sum(weight.numel() for weight in weights))
+        size = padded(sum(weight.numel() for weight in weights), self._shares)
         piece = _Piece(tuple(weights), torch.zeros(size, device=weights[0].device))
         for weight, view in piece.views().items():
             if weight in known:
