@@ -36,7 +36,6 @@ def rehearse(output, *options):
 
 
 @pytest.mark.ranks
-@pytest.mark.timeout(300)
 def test_a_rehearsal_goes_into_a_file_from_which_it_goes_on(tmp_path, gpu_hour):
     output = tmp_path / "hour.json"
     assert "speed fp32 (" in rehearse(output, "--only", "speed fp32")

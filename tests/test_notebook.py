@@ -22,7 +22,6 @@ def test_no_output_is_committed():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("default")  # those of the client's own libraries
 def test_the_notebook_runs_from_corpus_to_answers(tmp_path, monkeypatch, one_core):
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")

@@ -119,4 +119,4 @@ def test_a_supervisor_that_is_asked_to_stop_passes_it_on_and_starts_nothing_more
         assert process.stdout.readline() == "up\n"
         process.terminate()
         assert process.stdout.read() == ""  # not started again
-        assert process.wait(timeout=30) == 1
+        assert process.wait() == 1

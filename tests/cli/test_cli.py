@@ -27,7 +27,6 @@ def program(*arguments, cwd, **options):
         capture_output=True,
         text=True,
         check=False,
-        timeout=250,
         env={**os.environ, **options.pop("env", {})},
         **options,
     )
@@ -216,7 +215,7 @@ def test_stopping_the_launcher_saves_and_says_so(trained, tmp_path):
     with launched(settings, tmp_path) as process:
         process.terminate()
         rest = process.stderr.read()
-        assert process.wait(timeout=60) == 75
+        assert process.wait() == 75
     assert "stopped by a signal" in rest
     assert "Traceback" not in rest
     checkpoints = Path(settings.run) / "checkpoints"
@@ -242,6 +241,6 @@ def test_a_worker_that_is_killed_is_named_and_the_rest_ends(trained, tmp_path):
         victim = read_run(Path(settings.run)).starts[1]
         os.kill(victim.pid, signal.SIGKILL)
         rest = process.stderr.read()
-        assert process.wait(timeout=60) == 76
+        assert process.wait() == 76
     assert f"(pid {victim.pid}): process died (killed by SIGKILL)" in rest
     assert "Traceback" not in rest

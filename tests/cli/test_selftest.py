@@ -18,7 +18,6 @@ END = TrainingEnd("ab", 4.0, 20)
 
 @pytest.mark.ranks
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_two_processes_on_cpus_pass(tmp_path):
     file = tmp_path / "selftest.json"
     command = [sys.executable, "-m", "unisono", "selftest", "--workers=2", f"--json={file}"]

@@ -74,7 +74,6 @@ def unisono(name, shell, **variables):
         input=b"one\n",
         capture_output=True,
         env={**os.environ, **variables},
-        timeout=300,
     )
 
 

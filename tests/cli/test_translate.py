@@ -67,7 +67,6 @@ def translate(home, *options, **choices):
         capture_output=True,
         text=True,
         check=False,
-        timeout=250,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.split("\n")[:-1]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 JOINER = [sys.executable, str(Path(__file__).parent / "joiner.py")]
-LIMIT_SECONDS = 100
 
 
 @dataclass
@@ -67,7 +66,7 @@ def ends_of(processes):
     ends = []
     try:
         for process in processes:
-            out, said = process.communicate(timeout=LIMIT_SECONDS)
+            out, said = process.communicate()
             ends.append(Joined(process.returncode, json.loads(out or "{}"), said))
     finally:
         for process in processes:

@@ -38,7 +38,7 @@ def spoil_name(lab):
 
 
 def do(lab, node, script):
-    done = lab.run(node, ["sh", "-ec", script], timeout=20)
+    done = lab.run(node, ["sh", "-ec", script])
     assert done.returncode == 0, done.stderr
 
 

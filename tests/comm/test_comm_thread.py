@@ -42,5 +42,5 @@ def test_the_thread_ends_with_its_owner_and_keeps_nothing():
     beside.do(lambda: torch.ones(1)).wait()
     del beside
     gc.collect()
-    mine.join(timeout=20)
+    mine.join(timeout=600)
     assert not mine.is_alive()

@@ -134,7 +134,7 @@ def test_on_several_machines_a_third_one_gets_nowhere(config, tmp_path):
         rendezvous = [lab.address(0), "29500"]
         without = {SECRET: "", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
         plant = [*PLANT, "0", str(tmp_path / "owned"), *rendezvous]
-        attack = lab.run(2, plant, variables=without, timeout=120)
+        attack = lab.run(2, plant, variables=without)
         assert not has_come_to_pass(tmp_path / "owned", attack.stdout), attack.stdout
         assert "planted" not in attack.stdout, attack.stderr
         said = line_with(jobs[0].stderr, "did not know")

@@ -20,7 +20,6 @@ from unisono.records.view import read_run
 pytestmark = pytest.mark.ranks
 
 UNISONO = [sys.executable, "-m", "unisono"]
-LIMIT_SECONDS = 120
 
 
 def write_config(corpus_home, directory, name="run", steps=2):
@@ -41,7 +40,6 @@ def train(launcher, config, variables=os.environ):
         env=dict(variables),
         capture_output=True,
         text=True,
-        timeout=LIMIT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -92,7 +90,6 @@ def test_srun_with_variables_that_contradict_it_shows_both(slurm, corpus_home, t
         env={**os.environ, **slurm.variables, "WORLD_SIZE": "4"},
         capture_output=True,
         text=True,
-        timeout=LIMIT_SECONDS,
         check=False,
     )
     assert done.returncode == 2

@@ -125,7 +125,7 @@ def test_nothing_is_left_of_lanes_that_nobody_uses():
     gc.collect()
     for thread in threading.enumerate():
         if thread.name.startswith("lane"):
-            thread.join(timeout=30)
+            thread.join(timeout=600)
     assert threading.active_count() <= before
 
 

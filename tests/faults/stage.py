@@ -19,7 +19,7 @@ from unisono.launch.plan import Command
 from unisono.records.events import Lost, from_lines
 from unisono.small_files import read_lines
 
-PATIENCE_SECONDS = 150.0
+PATIENCE_SECONDS = 800.0
 NEVER = 1_000_000
 # torchrun looks after its nodes more often than it does by itself.
 SOON = "last_call_timeout=1,keep_alive_interval=1,join_timeout=60"

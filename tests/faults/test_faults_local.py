@@ -71,7 +71,7 @@ def test_a_signal_to_one_rank_lets_all_save_and_end_as_preempted(corpus_home, tm
     with launched(config, tmp_path / "run") as process:
         workers(process)[1].send_signal(signal.SIGTERM)
         rest = process.stderr.read()
-        assert process.wait(timeout=30) == 75, rest
+        assert process.wait() == 75, rest
     assert "lost:" not in rest
     status = read_status(RunDirectory(tmp_path / "run"))
     assert (status.state, status.exit_code) == ("preempted", 75)
@@ -86,7 +86,7 @@ def test_a_process_that_hangs_in_its_data_is_named_with_its_section(corpus_home,
     script.write_text(HANGS)
     with launched(config, tmp_path / "run", (str(script),)) as process:
         rest = process.stderr.read()
-        assert process.wait(timeout=60) == 76, rest
+        assert process.wait() == 76, rest
     words = r"section `data` took longer than 2\.00 s"
     assert re.search(rf"lost: rank 1 on \S+ \(pid \d+\): too slow \({words}\)", rest), rest
     assert re.search(rf"lost: rank 1 on \S+ \(pid \d+\): process died \({words}\)", rest), rest

@@ -94,7 +94,7 @@ class Run:
     def heard(self):
         """Wait until all sidecars have called, and were answered."""
         calls = {(address_for(config.rank), config.port) for config in self.configs[1:]}
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not calls <= ends_of_closed_connections():
             assert time.monotonic() < deadline, "not all sidecars have called"
             time.sleep(0.05)
@@ -143,21 +143,21 @@ def test_a_killed_process_is_named_by_all_sidecars_and_all_end():
         for rank in range(3):
             wanted = line_of(run, 1, "process died (killed by SIGKILL)")
             assert run.said(rank).splitlines() == [wanted]
-        assert [worker.wait(timeout=30) for worker in run.workers] == [76, -9, 76]
+        assert [worker.wait() for worker in run.workers] == [76, -9, 76]
 
 
 def test_the_death_of_rank_0_is_told_by_its_own_sidecar():
     with started(2) as run:
         os.kill(run.workers[0].pid, signal.SIGSEGV)
         assert line_of(run, 0, "process died (killed by SIGSEGV)") in run.said(1)
-        assert run.workers[1].wait(timeout=30) == 76
+        assert run.workers[1].wait() == 76
 
 
 def test_a_stopped_process_is_named_and_then_killed():
     with started(2) as run:
         run.workers[1].send_signal(signal.SIGSTOP)
         assert 2 <= seconds_in(run.said(0), "process stopped (for # s)") <= LIMIT
-        assert [worker.wait(timeout=30) for worker in run.workers] == [76, -9]
+        assert [worker.wait() for worker in run.workers] == [76, -9]
 
 
 def test_a_machine_that_is_gone_is_named_as_that():
@@ -186,8 +186,8 @@ def test_processes_that_leave_are_not_missed_and_their_sidecars_end_soon():
         for rank in range(3):
             run.leave(rank)
         assert [run.said(rank) for rank in range(3)] == ["", "", ""]
-        assert [worker.wait(timeout=30) for worker in run.workers] == [0, 0, 0]
-        gone, alive = psutil.wait_procs(sidecars, timeout=30)
+        assert [worker.wait() for worker in run.workers] == [0, 0, 0]
+        gone, alive = psutil.wait_procs(sidecars)
         assert not alive
 
 
@@ -205,7 +205,7 @@ def test_a_sidecar_that_is_killed_is_replaced_and_nobody_is_lost():
         assert all(worker.poll() is None for worker in run.workers)
         run.workers[1].kill()
         assert "process died (killed by SIGKILL)" in run.said(0)
-        assert run.workers[0].wait(timeout=30) == 76  # it hears the new one
+        assert run.workers[0].wait() == 76  # it hears the new one
 
 
 def test_strangers_at_the_port_change_nothing():

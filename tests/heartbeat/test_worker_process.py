@@ -23,7 +23,7 @@ def sleeper():
 
 
 def until(condition):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 600
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert condition()

@@ -24,7 +24,6 @@ def lab(*words, before=(), **options):
         [*before, *LAB, *map(str, words)],
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
         **options,
     )
@@ -102,7 +101,7 @@ def test_a_signal_stops_everything_and_the_code_is_the_programs(number, where):
     with started("--on", where, "--", "sh", "-c", ECHO) as process:
         machines = below(process.pid)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate()
         assert process.returncode == 9
         names = ["node0 | ", "node1 | "] if where == "all" else [""]
         assert sorted(out.splitlines())[: len(names)] == [f"{name}bye" for name in names]
@@ -117,7 +116,7 @@ def test_the_second_ctrl_c_does_not_wait():
         assert all(process.stdout.readline().endswith("heard\n") for _ in range(2))
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate()
         assert process.returncode == 128 + signal.SIGKILL
         assert gone(machines)
 
@@ -132,7 +131,7 @@ def test_a_laboratory_that_is_killed_takes_everything_with_it():
         killed = time.time()
         assert networks <= networks_in_use(killed)
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate()
         assert gone(machines)
         assert not (networks - {network_of("self")}) & networks_in_use(killed)
 

@@ -30,7 +30,7 @@ def three(able):
 
 
 def said(lab, node, *argv):
-    done = lab.run(node, argv, timeout=60)
+    done = lab.run(node, argv)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -41,12 +41,12 @@ def mbit_per_s(lab, sender, receiver, megabytes):
     assert listening.stdout.readline() == "listening\n"
     size = str(int(megabytes * 1e6))
     said(lab, sender, sys.executable, TRANSFER, "send", lab.name(receiver), "5000", size)
-    return float(listening.communicate(timeout=60)[0])
+    return float(listening.communicate()[0])
 
 
 def reaches(lab, sender, receiver):
     """Say whether `receiver` answers; that nothing listens there is an answer, too."""
-    done = lab.run(sender, [sys.executable, "-c", CONNECT, lab.name(receiver)], timeout=60)
+    done = lab.run(sender, [sys.executable, "-c", CONNECT, lab.name(receiver)])
     return "ConnectionRefusedError" in done.stderr
 
 
@@ -96,7 +96,7 @@ def test_killing_a_job_kills_what_runs_inside(three):
     inner = job.stdout.readline().strip()
     program = psutil.Process(job.program)
     job.kill()
-    assert job.wait(timeout=60) == -signal.SIGKILL
+    assert job.wait() == -signal.SIGKILL
     until(lambda: not program.is_running())
     until(lambda: three.run(1, ["kill", "-0", inner]).returncode != 0)  # no zombie either
 
@@ -106,7 +106,7 @@ def test_signals_reach_the_program_and_it_may_end_in_peace(three):
     job = three.start(1, ["sh", "-c", script], stdout=subprocess.PIPE)
     assert job.stdout.readline() == "ready\n"
     job.terminate()
-    assert job.communicate(timeout=60)[0] == "stopping\n"
+    assert job.communicate()[0] == "stopping\n"
     assert job.returncode == 5
 
 
@@ -133,8 +133,8 @@ def test_a_connection_outlives_a_short_break_of_its_link():
         assert sending.poll() is None
         time.sleep(0.5)
         lab.link_up(1)
-        assert sending.wait(timeout=60) == 0
-        assert listening.wait(timeout=60) == 0
+        assert sending.wait() == 0
+        assert listening.wait() == 0
 
 
 def sent_bytes(lab, node):
@@ -160,7 +160,7 @@ def test_a_machine_can_vanish_and_the_others_stay():
         job = lab.start(1, ["sleep", "1000"])
         until(lambda: job.program is not None)
         lab.power_off(1)
-        assert job.wait(timeout=60) == -signal.SIGKILL
+        assert job.wait() == -signal.SIGKILL
         assert said(lab, 0, "hostname") == "node0"
         # The kernel takes the network of a dead machine down a moment later.
         until(lambda: not reaches(lab, 0, 1))

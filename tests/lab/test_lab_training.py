@@ -97,7 +97,7 @@ def test_ctrl_c_saves_on_all_nodes_and_ends_with_the_code_of_that(homes):
         machines = below(process.pid)
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
-        assert process.wait(timeout=60) == 75, rest
+        assert process.wait() == 75, rest
     assert "node0 | ended" in rest
     assert "Traceback" not in rest
     assert gone(machines)

@@ -6,7 +6,7 @@ import time
 import psutil
 
 
-def until(happened, seconds=60):
+def until(happened, seconds=600):
     """Wait for something that other processes do."""
     deadline = time.monotonic() + seconds
     while not happened():
@@ -21,7 +21,7 @@ def below(pid):
 
 def gone(processes):
     """Say whether all of them end soon."""
-    _, alive = psutil.wait_procs(processes, timeout=60)
+    _, alive = psutil.wait_procs(processes)
     return not alive
 
 

@@ -40,7 +40,7 @@ def lab(able):
 
 def reaches(lab, node):
     call = [sys.executable, "-c", CALLER, lab.address(0), str(PORT)]
-    return lab.run(node, call, timeout=60).returncode == 0
+    return lab.run(node, call).returncode == 0
 
 
 def test_only_the_machines_of_the_run_get_in_and_only_while_it_lasts(lab):
@@ -49,7 +49,7 @@ def test_only_the_machines_of_the_run_get_in_and_only_while_it_lasts(lab):
     assert job.stdout.readline() == "up\n"
     assert [reaches(lab, node) for node in (0, 1, 2)] == [True, True, False]
     job.send_signal(signal.SIGTERM)
-    job.wait(timeout=60)
+    job.wait()
     assert lab.run(0, ["nft", "list", "tables"]).stdout == ""
 
 
@@ -60,7 +60,7 @@ def test_only_the_machines_of_the_run_get_in_and_only_while_it_lasts(lab):
 def test_where_it_cannot_be_set_nothing_starts(lab, user, machine, says):
     """As a user without rights, and with what is no address."""
     words = [f"--firewall={PORT},{machine}", "--", "echo", "started"]
-    done = lab.run(0, [sys.executable, "-c", AS_USER, user, *words], timeout=60)
+    done = lab.run(0, [sys.executable, "-c", AS_USER, user, *words])
     assert done.returncode == 4
     assert "started" not in done.stdout
     assert says in done.stderr

@@ -18,7 +18,7 @@ from unisono.records.view import read_run
 from unisono.secure.secret import SECRET
 
 # Signs are waited for without a limit of their own: on a busy machine each ssh takes seconds.
-pytestmark = [pytest.mark.ranks, pytest.mark.usefixtures("able"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.ranks, pytest.mark.usefixtures("able")]
 
 UNISONO = [sys.executable, "-m", "unisono", "launch"]
 LATE = """\

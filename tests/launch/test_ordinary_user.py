@@ -36,7 +36,6 @@ def as_user(home, *words, given=b""):
         env={**os.environ, "HOME": str(home), "TMPDIR": str(home)},
         input=given,
         capture_output=True,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()

@@ -70,7 +70,7 @@ MOMENTS = {
 
 def assert_all_end(home):
     """Give the others all the time that an import of torch takes on a busy machine."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     try:
         while left := living(home):
             assert not (home / "run").exists(), f"orphans train: {left}"

@@ -73,7 +73,7 @@ def facts_of(cluster, job):
     return dict(word.split("=", 1) for word in shown.split() if "=" in word)
 
 
-def wait_for(happened, log, seconds=100):
+def wait_for(happened, log, seconds=600):
     deadline = time.monotonic() + seconds
     while not (result := happened()):
         said = log.read_text() if log.exists() else "nothing"

@@ -14,7 +14,7 @@ from unisono.lab.lab import Lab
 from unisono.lab.plan import LabPlan
 from unisono.records.view import read_run
 
-pytestmark = [pytest.mark.ranks, pytest.mark.usefixtures("able"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.ranks, pytest.mark.usefixtures("able")]
 
 MODEL = {"width": 128, "heads": 2, "inner": 512}
 

@@ -156,13 +156,13 @@ def sampled(run):
 def test_a_sampler_that_dies_is_not_missed(tmp_path):
     with sampled(tmp_path) as sampler:
         sampler.kill()
-        sampler.wait(timeout=30)
+        sampler.wait()
 
 
 def test_a_run_directory_that_cannot_be_written_is_no_trouble(tmp_path, capfd):
     (tmp_path / "monitor").write_text("in the way")
     with sampled(tmp_path) as sampler:
-        sampler.wait(timeout=30)
+        sampler.wait()
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -172,7 +172,7 @@ def test_a_file_is_full_at_some_time(tmp_path):
     with path.open("wb") as file:
         file.truncate(256 * 2**20)
     with sampled(tmp_path) as sampler:
-        sampler.wait(timeout=30)
+        sampler.wait()
     with path.open("rb") as file:
         file.seek(-200, os.SEEK_END)
         assert b"sampling ends" in file.read()

@@ -48,7 +48,6 @@ def run(home, *options, **tables):
         capture_output=True,
         text=True,
         check=False,
-        timeout=250,
     )
 
 

@@ -46,7 +46,7 @@ class RunningServer:
             self.lines.append("<end>")
             self._news.notify_all()
 
-    def wait_for(self, words, seconds=120):
+    def wait_for(self, words, seconds=600):
         """Return the first line with `words`, as soon as the server has said it."""
         deadline = time.monotonic() + seconds
         with self._news:

@@ -99,7 +99,7 @@ def test_a_server_that_stops_answers_what_it_accepted(bundle, number):
         asking.join()
         assert len(answers[0].split("\n")) == 300
         assert "everything that was accepted has been answered" in server.wait_for("stopped")
-        assert not psutil.wait_procs(family, timeout=60)[1]
+        assert not psutil.wait_procs(family)[1]
 
 
 def test_workers_die_with_a_killed_server(bundle):
@@ -107,7 +107,7 @@ def test_workers_die_with_a_killed_server(bundle):
         family = psutil.Process(server.process.pid).children(recursive=True)
         assert len(family) == 2
         server.process.kill()
-        assert not psutil.wait_procs(family, timeout=60)[1]
+        assert not psutil.wait_procs(family)[1]
 
 
 def test_exports_are_served_by_their_engine(tmp_path, bundle, english_to_german):

@@ -18,7 +18,7 @@ NEEDED = ("munged", "slurmctld", "slurmd", "sinfo", "srun", "sbatch", "setpriv")
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 NODES = ("n1", "n2")
 CPUS = 2
-START_SECONDS = 90
+START_SECONDS = 600
 
 CONFIG = """\
 ClusterName=test
@@ -81,7 +81,6 @@ class Slurm:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=200,
             check=False,
             **options,
         )

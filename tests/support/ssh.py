@@ -73,7 +73,7 @@ class SshLab(Lab):
         log = self.home / f"sshd_{node}.log"
         self.start(node, [SSHD, "-D", "-f", str(path), "-E", str(log)])
         answer = ["bash", "-c", f"read line < /dev/tcp/{self.address(node)}/22 && echo $line"]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 600
         while "SSH" not in self.run(node, answer, timeout=30).stdout:
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)

@@ -20,7 +20,7 @@ from unisono.train.divergence_guard import Guard, after_failed_save
 from unisono.train.job import run_with
 from unisono.train.progress import Progress
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 600
 
 
 class SlowDisk:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.ranks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ranks]
 
 TESTS = Path(__file__).parents[1]
 
@@ -19,7 +19,6 @@ def crash(home, *arguments):
         env={**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=560,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -51,13 +51,13 @@ def test_the_second_signal_ends_a_process_that_waits_in_the_backend(second):
         try:
             assert process.stdout.readline() == "up\n"
             process.send_signal(signal.SIGTERM)
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 600
             while has_pending(process.pid):  # a second one would count as the same
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             time.sleep(0.3)
             assert process.poll() is None
             process.send_signal(second)
-            assert process.wait(timeout=10) == 128 + second
+            assert process.wait() == 128 + second
         finally:
             process.kill()
