@@ -12,6 +12,7 @@ import pytest
 
 from unisono.cli import unisono
 from unisono.config.load import load_settings
+from unisono.models.memory import even_tokens, tokens_for
 from unisono.models.settings import parameter_count, training_flops
 from unisono.records.view import read_run
 
@@ -62,7 +63,9 @@ def test_the_arithmetic_of_the_wmt_example():
     assert f"| 4 V100 | {hours:.1f} h |" in text
     assert f"{12 * weights / 1e6:.0f} MB" in text
     assert f"{2 * 3 / 4 * 4 * weights / 1e6:.0f} MB with R = 4" in text
-    assert settings.batching.micro_batches_per_update == 4
+    fit = tokens_for(settings.model, settings.corpus.vocabulary, "fp16", 16e9, 4)
+    assert even_tokens(fit, settings.batching.tokens_per_update, 4, 201) == 8192
+    assert "on four V100s four of 8,192 tokens" in text
     assert "Not yet run by us" in text
 
 

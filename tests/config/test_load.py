@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.batching.settings import Batching
 from unisono.config.load import load_settings, resolve, to_toml
 from unisono.errors import ConfigError
 from unisono.schedules import Cosine
@@ -132,20 +131,30 @@ def test_refuses_and_says_what_to_do(table, says, where):
 
 def test_a_micro_batch_nobody_set_is_never_larger_than_the_update():
     settings = resolve(with_table("batching", tokens_per_update=1000), where="run.toml")
-    assert settings.batching.tokens_per_micro_batch == 1000
-    assert "tokens_per_micro_batch = 1000\n" in to_toml(settings)
+    assert settings.batching.filled().tokens_per_micro_batch == 1000
     large = resolve(with_table("batching", tokens_per_update=50_000), where="run.toml")
-    assert large.batching.tokens_per_micro_batch == Batching().tokens_per_micro_batch
+    assert large.batching.filled().tokens_per_micro_batch == 4096
+    assert large.batching.filled(25_000).tokens_per_micro_batch == 25_000
+    set_by_hand = resolve(with_table("batching", tokens_per_micro_batch=512), where="run.toml")
+    assert set_by_hand.batching.filled(25_000).tokens_per_micro_batch == 512
+
+
+def test_an_automatic_micro_batch_is_written_and_read_by_that_name():
+    auto = resolve(with_table("batching", tokens_per_micro_batch="auto"), where="run.toml")
+    assert auto == resolve(LEAST, where="run.toml")
+    assert 'tokens_per_micro_batch = "auto"\n' in to_toml(auto)
+    with pytest.raises(ConfigError, match="Expected a whole number"):
+        resolve(with_table("batching", tokens_per_micro_batch="automatic"), where="run.toml")
 
 
 def test_a_micro_batch_that_was_set_stays_as_it_is(tmp_path):
     path = tmp_path / "my.toml"
     path.write_text(to_toml(resolve(LEAST, where="run.toml")))
+    load_settings(path, ["batching.tokens_per_update=1000"])
     with pytest.raises(ConfigError, match="larger than the update"):
-        load_settings(path, ["batching.tokens_per_update=1000"])
-    path.write_text('[data]\n[corpus]\ndirectory = "c"\n[train]\nmax_steps = 5\n')
-    followed = load_settings(path, ["batching.tokens_per_update=1000"])
-    assert followed.batching.tokens_per_micro_batch == 1000
+        load_settings(
+            path, ["batching.tokens_per_update=1000", "batching.tokens_per_micro_batch=4096"]
+        )
 
 
 def test_a_corpus_needs_no_word_about_training():

@@ -31,6 +31,7 @@ from unisono.models.transformer import TransformerModel
 from unisono.train import process_setup
 from unisono.train.build import build_session
 from unisono.train.loop import Session
+from unisono.train.micro_batches import settle_micro_batches
 from unisono.train.precision import set_tf32
 from unisono.train.preconditions import (
     check_consistency,
@@ -67,6 +68,7 @@ def run_probe(
         )
         check_consistency(comm, settings, corpus)
         settings = settle_precision(comm, settings)
+        settings = settle_micro_batches(comm, settings)
         check_preconditions(comm, settings, corpus)
         all_or_none(comm, lambda: check_corpus_matches(settings, corpus))
         set_tf32(settings.train.tf32, comm.world.device)

@@ -14,7 +14,13 @@ from unisono.cli.options import Number, PathType
 from unisono.cost_model.devices import device_called
 from unisono.cost_model.exchange import Link, nominal_link
 from unisono.errors import ConfigError
-from unisono.models.memory import checkpoint_copy_bytes, largest_tokens, training_bytes
+from unisono.models.memory import (
+    checkpoint_copy_bytes,
+    even_tokens,
+    largest_tokens,
+    tokens_for,
+    training_bytes,
+)
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.units import BIT_UNITS, amount
 
@@ -146,14 +152,15 @@ def _heading(job: SimulatedJob, options: dict[str, Any]) -> list[str]:
 
 
 def _memory(job: SimulatedJob, options: dict[str, Any], precision: str) -> str:
-    """Return what one GPU holds if it computes the whole update in one micro-batch."""
-    device = device_called(options["gpu"])
-    tokens = job.tokens_per_update // options["gpus_per_node"]
+    """Return what a GPU of one machine holds, with the micro-batches that a run chooses."""
+    device, processes = device_called(options["gpu"]), options["gpus_per_node"]
     most = largest_tokens(job.model, job.vocabulary, precision, device.memory)
-    used = training_bytes(job.model, job.vocabulary, min(tokens, most or tokens), precision)
+    fit = tokens_for(job.model, job.vocabulary, precision, device.memory, processes)
+    tokens = even_tokens(fit, job.tokens_per_update, processes, round(job.length))
+    used = training_bytes(job.model, job.vocabulary, tokens, precision)
     copy = checkpoint_copy_bytes(job.model, job.vocabulary)
     return (
-        f"memory: {options['model']}, {min(tokens, most or tokens):,} tokens at once, "
+        f"memory: {options['model']}, {tokens:,} tokens at once, "
         f"{precision}: {used / 1e9:.1f} of {device.memory / 1e9:.0f} GB; up to {most:,} fit; "
         f"checkpoints take {copy / 1e9:.1f} GB of host memory on one machine"
     )

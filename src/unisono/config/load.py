@@ -14,6 +14,7 @@ import msgspec
 import tomli_w
 from msgspec.structs import replace
 
+from unisono.batching.settings import AUTO_TOKENS
 from unisono.config.sanity import check_text, check_training
 from unisono.config.settings import Settings
 from unisono.errors import ConfigError, suggest
@@ -22,6 +23,7 @@ from unisono.printable import refuse_control
 from unisono.schedules import Transformer
 from unisono.small_files import PARSER_ERRORS, read_bytes, reason, toml_table
 
+MICRO_BATCH = "tokens_per_micro_batch"
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 _MISSING = re.compile(r"Object missing required field `(?P<key>[^`]*)`")
 _PATH = re.compile(r" - at `(?P<path>\$[^`]*)`$")
@@ -86,9 +88,9 @@ def resolve(table: dict[str, Any], *, where: str, training: bool = True) -> Sett
     Without `training`, settings that only training needs may be missing or impossible.
     """
     refuse_control(table, where=where)
-    table = _with_preset(table, where)
+    table = _with_auto(_with_preset(table, where))
     try:
-        settings = _with_derived(msgspec.convert(table, Settings), table)
+        settings = _with_derived(msgspec.convert(table, Settings))
     except msgspec.ValidationError as error:
         raise _explain(str(error), table, Settings, where) from error
     check_text(settings, where=where)
@@ -97,15 +99,21 @@ def resolve(table: dict[str, Any], *, where: str, training: bool = True) -> Sett
     return settings
 
 
-def _with_derived(settings: Settings, table: dict[str, Any]) -> Settings:
-    """Fill in the settings that follow from others unless `table` sets them."""
-    batching, schedule = settings.batching, settings.schedule
-    if "tokens_per_micro_batch" not in table.get("batching", {}):
-        tokens = min(batching.tokens_per_micro_batch, batching.tokens_per_update)
-        batching = replace(batching, tokens_per_micro_batch=tokens)
+def _with_derived(settings: Settings) -> Settings:
+    """Fill in the settings that follow from others."""
+    schedule = settings.schedule
     if isinstance(schedule, Transformer) and schedule.d_model == 0:
         schedule = replace(schedule, d_model=settings.model.width)
-    return replace(settings, batching=batching, schedule=schedule)
+    return replace(settings, schedule=schedule)
+
+
+def _with_auto(table: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is "auto": the start of a run chooses it."""
+    batching = table.get("batching")
+    if not isinstance(batching, dict) or batching.get(MICRO_BATCH) != AUTO_TOKENS:
+        return table
+    kept = {key: value for key, value in batching.items() if key != MICRO_BATCH}
+    return {**table, "batching": kept}
 
 
 def _with_preset(table: dict[str, Any], where: str) -> dict[str, Any]:
@@ -150,7 +158,10 @@ def _value(text: str) -> Any:
 
 def to_toml(settings: Settings) -> str:
     """Return `settings` as TOML with every value spelled out; it loads to the same settings."""
-    return tomli_w.dumps(_without_none(msgspec.to_builtins(settings)))
+    table = _without_none(msgspec.to_builtins(settings))
+    if not settings.batching.tokens_per_micro_batch:
+        table["batching"][MICRO_BATCH] = AUTO_TOKENS
+    return tomli_w.dumps(table)
 
 
 def _without_none(value: Any) -> Any:

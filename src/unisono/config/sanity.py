@@ -218,7 +218,7 @@ def check_warm_up(settings: Settings, updates: int, *, where: str) -> None:
 
 
 def _check_batching(settings: Settings, where: str) -> None:
-    batching, longest = settings.batching, settings.corpus.max_pieces + 1
+    batching, longest = settings.batching.filled(), settings.corpus.max_pieces + 1
     if batching.tokens_per_micro_batch > batching.tokens_per_update:
         raise ConfigError(
             f"a micro-batch of {batching.tokens_per_micro_batch} tokens is larger than the "

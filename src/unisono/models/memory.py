@@ -16,6 +16,9 @@ RESIDUAL_BYTES, MASK_BYTES = 4, 1
 LOGIT_BYTES = 12  # the logits, their softmax and their gradient
 LOGIT_POSITIONS = 256  # of one portion, as far as they add to the peak
 CONTEXT_BYTES = 1.2e9  # of CUDA and NCCL
+KEPT_BYTES_PER_WEIGHT = 16  # at most, by an exchange: `diloco` with its momentum
+FILLED_SHARE = 0.85  # of a GPU's memory
+MOST_TOKENS_AT_ONCE = 24_576  # beyond that a GPU is no faster: its kernels fill it
 
 
 def training_bytes(
@@ -53,3 +56,29 @@ def largest_tokens(
     room = memory - CONTEXT_BYTES - training_bytes(model, vocabulary, 0, precision)
     room -= LOGIT_POSITIONS * vocabulary * LOGIT_BYTES
     return max(0, int(room / bytes_per_token(model, number)) // 256 * 256)
+
+
+def tokens_for(
+    model: TransformerSettings,
+    vocabulary: int,
+    precision: str,
+    memory: float,
+    processes: int,
+) -> int:
+    """Return how many tokens to take at once on a GPU of so many bytes.
+
+    Fewer than fit: the allocator leaves gaps, and an exchange keeps residuals or other weights.
+    """
+    kept = KEPT_BYTES_PER_WEIGHT * parameter_count(model, vocabulary) if processes > 1 else 0
+    return largest_tokens(model, vocabulary, precision, FILLED_SHARE * memory - kept)
+
+
+def even_tokens(fit: int, tokens_per_update: int, processes: int, longest: int) -> int:
+    """Return micro-batches of at most `fit` tokens that give all processes equal shares.
+
+    A micro-batch holds a sentence of `longest` tokens in any case.
+    """
+    share = max(1, tokens_per_update // processes)
+    most = min(max(fit, longest), MOST_TOKENS_AT_ONCE)
+    tokens = share // -(-share // most)
+    return min(max(tokens, longest), tokens_per_update)

@@ -93,7 +93,7 @@ def stream_of(settings: Settings, corpus: Corpus, comm: Comm) -> Stream:
     """Return the stream of this process's updates."""
     return Stream(
         corpus.split("train"),
-        settings.batching,
+        settings.batching.filled(),
         settings.seed,
         comm.world.rank,
         comm.world.size,
@@ -129,7 +129,7 @@ def bpe_dropout_of(settings: Settings, corpus: Corpus) -> BpeDropout | None:
     """Return the BPE-dropout of the run, or None."""
     longest = settings.corpus.max_pieces
     return bpe_dropout_for(
-        corpus.tokenizers(), settings.batching, seed=settings.seed, max_pieces=longest
+        corpus.tokenizers(), settings.batching.filled(), seed=settings.seed, max_pieces=longest
     )
 
 

@@ -35,6 +35,7 @@ from unisono.train.build import build_session, device_of, mixture, strategy_for
 from unisono.train.checkpoints.checkpoint_sync import RestoredCheckpoint
 from unisono.train.loop import Session, train
 from unisono.train.memory_trial import try_longest
+from unisono.train.micro_batches import settle_micro_batches
 from unisono.train.precision import set_tf32
 from unisono.train.preconditions import (
     check_consistency,
@@ -86,6 +87,7 @@ def run_training(
         )
         check_consistency(comm, settings, corpus)
         settings = settle_precision(comm, settings)
+        settings = settle_micro_batches(comm, settings)
         check_preconditions(comm, settings, corpus)
         set_tf32(settings.train.tf32, comm.world.device)
         choose_gpu_kernels(comm.world.device, deterministic=settings.train.deterministic)

@@ -24,8 +24,9 @@ from unisono.comm.protocol import Comm
 from unisono.config.settings import Settings
 from unisono.errors import ConfigError
 from unisono.models.dropout import seed_rng
-from unisono.models.memory import CONTEXT_BYTES, largest_tokens
+from unisono.models.memory import largest_tokens
 from unisono.parent_process import hang_up_counts
+from unisono.train.micro_batches import free_for_us
 
 T = TypeVar("T")
 
@@ -87,10 +88,8 @@ def _smaller_fix(settings: Settings, device: str) -> str:
     usual = "lower `batching.tokens_per_micro_batch`, or choose a smaller model"
     if not device.startswith("cuda"):
         return usual
-    free, total = torch.cuda.mem_get_info(device)
-    others = max(0, total - free - torch.cuda.memory_reserved(device) - CONTEXT_BYTES)
+    room, others = free_for_us(device)
     kind = settings.train.precision if settings.train.precision != "auto" else "fp32"
-    room = total - others
     most = largest_tokens(settings.model, settings.corpus.vocabulary, kind, room)
     most = min(most, settings.batching.tokens_per_micro_batch * 9 // 10 // 16 * 16)
     taken = f"; other programs hold {others / 1e9:.1f} GB of it" if others > 1e9 else ""

@@ -10,7 +10,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from unisono import atomic
+from unisono.batching.settings import TOKENS_ON_CPU
 from unisono.config.load import read_toml, resolve, to_toml
 from unisono.config.settings import Data, Settings
 from unisono.corpus.manifest import CorpusManifest
@@ -143,15 +146,28 @@ def _check_directory(directory: RunDirectory) -> None:
 
 def recorded_precision(settings: Settings) -> str:
     """Return the precision of the run that exists already, or ""."""
+    train = _recorded_table(settings, "train")
+    told = train.get("precision", PRECISION_BEFORE_AUTO) if train else ""
+    return told if isinstance(told, str) else ""
+
+
+def recorded_micro_batch(settings: Settings) -> int:
+    """Return the tokens of a micro-batch of the run that exists already, or 0."""
+    batching = _recorded_table(settings, "batching")
+    told = batching.get("tokens_per_micro_batch", TOKENS_ON_CPU) if batching else 0
+    return told if isinstance(told, int) else 0
+
+
+def _recorded_table(settings: Settings, name: str) -> dict[str, Any]:
+    """Return a table of the run's config.toml, or an empty one."""
     config = RunDirectory(Path(settings.run)).config
     if not settings.run or not config.is_file():
-        return ""
+        return {}
     try:
-        train = read_toml(config).get("train")
+        table = read_toml(config).get(name)
     except ConfigError:  # whoever takes the run over will say so
-        return ""
-    told = train.get("precision", PRECISION_BEFORE_AUTO) if isinstance(train, dict) else ""
-    return told if isinstance(told, str) else ""
+        return {}
+    return table if isinstance(table, dict) else {}
 
 
 def _check_same_settings(directory: RunDirectory, settings: Settings) -> None:
@@ -174,7 +190,8 @@ def _check_same_settings(directory: RunDirectory, settings: Settings) -> None:
 
 
 def _fixed(settings: Settings) -> dict[str, Any]:
-    table = tomllib.loads(to_toml(settings))
+    filled = msgspec.structs.replace(settings, batching=settings.batching.filled())
+    table = tomllib.loads(to_toml(filled))
     kept = {name: value for name, value in table.items() if name not in MAY_DIFFER}
     flat = {}
     for name, value in kept.items():
