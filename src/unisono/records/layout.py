@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
+STREAM = "stream"  # what was fetched from where, and the output of detached machines
+
+
 class RunDirectory:
     """The names in a run directory. It creates nothing by itself."""
 
@@ -22,6 +25,7 @@ class RunDirectory:
         self.losses = path / "losses"  # the loss of each validation sentence
         self.loss_tokens = self.losses / "tokens.npy"
         self.bundle = path / "bundle"  # the directory to ship
+        self.stream = path / STREAM
         self.start = path / "start"  # a copy of what the run started from
 
     def events(self, rank: int) -> Path:

@@ -129,7 +129,7 @@ def _check_directory(directory: RunDirectory) -> None:
         )
     if not directory.path.is_dir():
         return
-    known = {directory.config.name, directory.lock.name}
+    known = {directory.config.name, directory.lock.name, directory.stream.name}
     strangers = [entry.name for entry in directory.path.iterdir() if entry.name not in known]
     ours = directory.config.is_file() or all(
         name.startswith(atomic.TEMPORARY)

@@ -19,7 +19,11 @@ MODES = ("hosts", "slurm", "kubernetes")
 MODES_OF_OPTION = {
     "restarts": ("", "hosts"),
     **dict.fromkeys(
-        ("ssh_config", "address", "port", "check", "fewest", "firewall"), ("hosts",)
+        (
+            *("ssh_config", "address", "port", "check", "fewest", "firewall"),
+            *("records", "fetch_checkpoints"),
+        ),
+        ("hosts",),
     ),
     **dict.fromkeys(("time_limit", "partition", "sbatch"), ("slurm",)),
     **dict.fromkeys(("image", "volume", "resource", "name"), ("kubernetes",)),
@@ -69,6 +73,15 @@ _WHERE = (
         "--firewall",
         is_flag=True,
         help="Keep other machines from the run's ports while it lasts (nft, needs root there).",
+    ),
+    click.option(
+        "--records",
+        type=PathType,
+        metavar="DIR",
+        help="Directory here for the records of all machines; default: that of the run.",
+    ),
+    click.option(
+        "--fetch-checkpoints", is_flag=True, help="Bring checkpoints here, too, as they come."
     ),
     *_HOSTS[1:],
     click.option(

@@ -1,0 +1,101 @@
+"""Checkpoints of the leading machine, fetched whole, verified, and as many as it keeps."""
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from unisono import atomic
+from unisono.errors import DataError
+from unisono.launch.stream.checkpoint_files import (
+    CHECKPOINT_MANIFEST,
+    POINTERS,
+    FileHashes,
+    check_checkpoint,
+)
+from unisono.launch.stream.client import StreamClient
+from unisono.launch.stream.messages import ReadCheckpoint, RecordBytes
+from unisono.records.layout import RunDirectory
+from unisono.small_files import PARSER_ERRORS, read_line
+from unisono.units import amount_of_bytes
+
+SPARE_BYTES = 500_000_000
+
+
+class CheckpointFetch:
+    """Keeps the checkpoints in the run directory `run` as they are on the leading machine.
+
+    A checkpoint appears here when all its files match its manifest. What was fetched of one
+    before a connection broke is kept, and is continued.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self._place = RunDirectory(run).checkpoints
+
+    def fetch(self, client: StreamClient, listed: list[str]) -> int:
+        """Fetch what is missing, newest first; return how many came."""
+        pointers = dict(one.split("=", 1) for one in listed if "=" in one)
+        names = [one for one in listed if "=" not in one]
+        for name in names:
+            check_checkpoint(name)
+        missing = [one for one in reversed(names) if not (self._place / one).is_dir()]
+        fetched = sum(self._fetch_one(client, name) for name in missing)
+        self._point(pointers, names)
+        self._prune(names)
+        return fetched
+
+    def _fetch_one(self, client: StreamClient, name: str) -> int:
+        unfinished = self._place / f"{atomic.TEMPORARY}{name}-fetched"
+        unfinished.mkdir(parents=True, exist_ok=True)
+        try:
+            self._fetch_file(client, name, CHECKPOINT_MANIFEST, unfinished)
+            data = (unfinished / CHECKPOINT_MANIFEST).read_bytes()
+            manifest = msgspec.json.decode(data, type=FileHashes)
+            self._check_room(manifest)
+            for file, expected in manifest.files.items():
+                self._fetch_file(client, name, file, unfinished)
+                if how := atomic.difference(unfinished / file, expected):
+                    raise DataError(f"{name}/{file}: {how}")
+        except (DataError, *PARSER_ERRORS):
+            # Removed there meanwhile, or not what its manifest says: begin again.
+            shutil.rmtree(unfinished, ignore_errors=True)
+            return 0
+        unfinished.rename(self._place / name)
+        return 1
+
+    def _fetch_file(self, client: StreamClient, name: str, file: str, into: Path) -> None:
+        check_checkpoint(name, file)
+        with (into / file).open("ab") as written:
+            while True:
+                asked = ReadCheckpoint(name, file, written.tell())
+                _, data = client.fetch(asked, RecordBytes)
+                if not data:
+                    return
+                written.write(data)
+
+    def _check_room(self, manifest: FileHashes) -> None:
+        needed = sum(entry.bytes for entry in manifest.files.values())
+        free = shutil.disk_usage(self._place).free
+        if free < needed + SPARE_BYTES:
+            raise OSError(f"no room here for a checkpoint of {amount_of_bytes(needed)}")
+
+    def _point(self, pointers: dict[str, str], names: list[str]) -> None:
+        for pointer in POINTERS:
+            name = pointers.get(pointer, "")
+            new = name in names and read_line(self._place / pointer) != name
+            if new and (self._place / name).is_dir():
+                atomic.write_text(self._place / pointer, f"{name}\n")
+
+    def _prune(self, names: list[str]) -> None:
+        """Remove what the leading machine no longer keeps, unless a pointer still names it."""
+        if not all((self._place / name).is_dir() for name in names) or not names:
+            return
+        kept = {*names, *(read_line(self._place / pointer) for pointer in POINTERS)}
+        for path in self._place.glob("step-*"):
+            if path.name not in kept:
+                shutil.rmtree(path, ignore_errors=True)
+        for path in self._place.glob(f"{atomic.TEMPORARY}step-*-fetched"):
+            with suppress(OSError):
+                os.rmdir(path) if not any(path.iterdir()) else shutil.rmtree(path)
