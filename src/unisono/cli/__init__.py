@@ -23,6 +23,7 @@ VERBS = {
     "train": "train a model in one process, or under torchrun in several",
     "selftest": "prove in two minutes that training works here, on CPUs or GPUs",
     "launch": "start training in several processes, on one machine or many",
+    "pull": "fetch the records of a run from the machines it was launched on",
     "lab": "simulate several machines on this one, with links as slow as you like",
     "simulate": "estimate what a run takes on machines you do not have",
     "watch": "show how a run is doing while it trains",
@@ -43,7 +44,7 @@ MODULES = {
     "selftest-part": "launching.selftest_part",
     **{
         verb: f"runs.{verb}"
-        for verb in ("show", "watch", "publish", "average", "report", "compare")
+        for verb in ("show", "watch", "publish", "average", "report", "compare", "pull")
     },
 }
 HIDDEN_VERBS = ("selftest-part",)  # what other verbs start

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-
 STREAM = "stream"  # what was fetched from where, and the output of detached machines
 
 

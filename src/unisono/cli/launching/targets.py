@@ -12,7 +12,7 @@ import msgspec
 
 from unisono import atomic
 from unisono.cli.launching.options import parse_variables, remote_directory
-from unisono.cli.launching.streaming import streaming
+from unisono.cli.launching.streaming import RecordOptions, launched_at, streaming
 from unisono.cli.pages.progress import show_output
 from unisono.errors import ConfigError, RunError
 from unisono.exit_codes import PREEMPTED
@@ -41,8 +41,6 @@ from unisono.launch.preflight import (
 from unisono.launch.probe_client import probe_command
 from unisono.launch.slots import MachineGpus, fill_slots, requested_workers
 from unisono.launch.ssh import SSH_FAILED, Ssh, SshProcess, plan_hosts
-from unisono.launch.stream.client import RemoteMachine
-from unisono.launch.stream.launch_record import LaunchRecord
 from unisono.secure.secret import new_secret
 from unisono.units import amount_of_bytes
 
@@ -60,11 +58,10 @@ def launch_on_hosts(
     address: str,
     port: int,
     firewall: bool = False,
-    records: Path | None = None,
-    fetch_checkpoints: bool = False,
-    **_: Any,
+    **others: Any,
 ) -> int:
     """Check that all `hosts` are ready, then train on them; return the run's exit code."""
+    where_to = RecordOptions.of(others)
     machines = parse_hosts(hosts, training.workers)
     ssh = Ssh(str(ssh_config) if ssh_config else "")
     places = (Place(python or sys.executable, remote_directory(directory)),) * len(machines)
@@ -105,13 +102,8 @@ def launch_on_hosts(
     commands = plan(found.addresses, machines)
     if bare:
         return _run(commands, machines, may_lose=may_lose, bare=True)
-    launched = LaunchRecord(
-        machines=tuple(RemoteMachine(host.name, python, directory) for host in machines),
-        run=training.settings.run,
-        ssh_config=str(ssh_config.absolute()) if ssh_config else "",
-        checkpoints=fetch_checkpoints,
-    )
-    with streaming(launched, records or Path(training.settings.run)):
+    launched = launched_at(machines, places, training.settings.run, ssh_config, where_to)
+    with streaming(launched, where_to.records or Path(training.settings.run)):
         return _run(commands, machines, may_lose=may_lose, bare=False)
 
 

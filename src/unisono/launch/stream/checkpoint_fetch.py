@@ -1,8 +1,6 @@
 """Checkpoints of the leading machine, fetched whole, verified, and as many as it keeps."""
 
-import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -54,10 +52,9 @@ class CheckpointFetch:
             data = (unfinished / CHECKPOINT_MANIFEST).read_bytes()
             manifest = msgspec.json.decode(data, type=FileHashes)
             self._check_room(manifest)
-            for file, expected in manifest.files.items():
+            for file in manifest.files:
                 self._fetch_file(client, name, file, unfinished)
-                if how := atomic.difference(unfinished / file, expected):
-                    raise DataError(f"{name}/{file}: {how}")
+            _verify(unfinished, manifest)
         except (DataError, *PARSER_ERRORS):
             # Removed there meanwhile, or not what its manifest says: begin again.
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -97,5 +94,10 @@ class CheckpointFetch:
             if path.name not in kept:
                 shutil.rmtree(path, ignore_errors=True)
         for path in self._place.glob(f"{atomic.TEMPORARY}step-*-fetched"):
-            with suppress(OSError):
-                os.rmdir(path) if not any(path.iterdir()) else shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _verify(checkpoint: Path, manifest: FileHashes) -> None:
+    for file, expected in manifest.files.items():
+        if how := atomic.difference(checkpoint / file, expected):
+            raise DataError(f"{file}: {how}", where=str(checkpoint))

@@ -12,7 +12,7 @@ from unisono.launch.stream.record_store import CHUNK_BYTES
 from unisono.records.layout import RunDirectory
 from unisono.small_files import open_regular, read_line
 
-_CHECKPOINT = re.compile(r"step-\d{7,12}")
+_CHECKPOINT = re.compile(r"step-\d{7,12}", re.ASCII)
 _FILE = re.compile(r"(?:model|optimizer|exchange)\.safetensors|(?:progress|manifest)\.json")
 CHECKPOINT_MANIFEST = "manifest.json"
 POINTERS = ("latest", "best")

@@ -175,7 +175,9 @@ class StreamClient:
         code = self._process.wait()
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(said) if line.strip()), "no reason given")
+        last = next(
+            (line.strip() for line in reversed(said) if line.strip()), "no reason given"
+        )
         if code == SSH_FAILED:
             return UnreachableError(f"ssh: {last}", ssh_advice(last, self._host))
         return UnreachableError(f"its record server ended with exit code {code}: {last}")

@@ -27,7 +27,7 @@ class Greeted(msgspec.Struct, frozen=True, tag=True):
 
 
 class ListRecords(msgspec.Struct, frozen=True, tag=True):
-    """List the files that travel; with `checkpoints`, also the checkpoints that are complete."""
+    """List the files that travel; with `checkpoints`, also complete checkpoints."""
 
     checkpoints: bool = False
 
@@ -69,7 +69,7 @@ class ReadCheckpoint(msgspec.Struct, frozen=True, tag=True):
 
 
 class RecordBytes(msgspec.Struct, frozen=True, tag=True):
-    """The bytes, which begin at `start`; of a file of `size` bytes that changed at that time."""
+    """Bytes of a file that begin at `start`; `mtime_ns` is when a whole file changed."""
 
     start: int
     length: int

@@ -12,17 +12,20 @@ from unisono.errors import DataError
 from unisono.records.layout import STREAM
 
 # Files that only grow, by lines: fetched by offset, and never cut within a line.
-_LINES = re.compile(rf"(?:events|monitor)/rank-\d{{4,9}}\.jsonl|{STREAM}/node-\d{{4}}\.log")
+_LINES = re.compile(
+    rf"(?:events|monitor)/rank-\d{{4,9}}\.jsonl|{STREAM}/node-\d{{4}}\.log", re.ASCII
+)
 # Files that only grow, of one writer each.
-_GROWING = re.compile(r"tensorboard/events\.out\.tfevents\.[A-Za-z0-9._-]{1,200}")
+_GROWING = re.compile(r"tensorboard/events\.out\.tfevents\.[A-Za-z0-9._-]{1,200}", re.ASCII)
 # Small files that are replaced as a whole.
 _WHOLE = re.compile(
     r"config\.toml|(?:environment|corpus|status|exchange)\.json"
     r"|samples/step-\d{7,12}\.tsv|losses/(?:step-\d{7,12}|tokens)\.npy"
-    rf"|stacks/rank-\d{{4,9}}\.txt|{STREAM}/node-\d{{4}}\.json"
+    rf"|stacks/rank-\d{{4,9}}\.txt|{STREAM}/node-\d{{4}}\.json",
+    re.ASCII,
 )
 # What the leading machine gets of the others: all that a diagnosis reads.
-_RELAYED = re.compile(r"(?:events|monitor)/rank-\d{4,9}\.jsonl")
+_RELAYED = re.compile(r"(?:events|monitor)/rank-\d{4,9}\.jsonl", re.ASCII)
 _PLACES = (
     *("*.toml", "*.json", "events/*", "monitor/*", "tensorboard/*", "samples/*", "losses/*"),
     *("stacks/*", f"{STREAM}/node-*"),

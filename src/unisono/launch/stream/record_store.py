@@ -21,7 +21,7 @@ from unisono.lock import lock
 from unisono.records.layout import RunDirectory
 from unisono.small_files import PARSER_ERRORS, open_regular, read_bytes, read_line
 
-STATE, IDENTITY, LOCK = "state.json", "id", "lock"
+_STATE, _IDENTITY, _LOCK = "state.json", "id", "lock"
 CHUNK_BYTES = 2**20
 _LOCK_ATTEMPTS = 40
 
@@ -85,7 +85,7 @@ class RecordStore:
         """Become the only process that adds records here; mend what a killed one left."""
         if self._lock >= 0:
             return
-        handle = os.open(self._home / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(self._home / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             lock(handle, attempts=_LOCK_ATTEMPTS)
         except OSError as error:
@@ -113,7 +113,7 @@ class RecordStore:
             own = [Segment(self.identity, at, at, end) for at, end in self._gaps(name, size)]
             self._segments(name).extend(own)
         self._save()
-        (self._home / IDENTITY).unlink()
+        (self._home / _IDENTITY).unlink()
         self.identity = self._identify()
 
     # Reading.
@@ -244,8 +244,8 @@ class RecordStore:
 
     def _identify(self) -> str:
         """Return the identity of this directory, which the first to ask gives it."""
-        path = self._home / IDENTITY
-        mine = self._home / f".tmp-{IDENTITY}-{secrets.token_hex(8)}"
+        path = self._home / _IDENTITY
+        mine = self._home / f".tmp-{_IDENTITY}-{secrets.token_hex(8)}"
         if not path.exists():
             mine.write_text(f"{secrets.token_hex(16)}\n")
             with suppress(FileExistsError):
@@ -263,7 +263,7 @@ class RecordStore:
     def _load(self) -> None:
         if self._lock >= 0 and self._read_at != (0, 0):
             return  # nobody else writes
-        path = self._home / STATE
+        path = self._home / _STATE
         try:
             status = path.stat()
             if (status.st_mtime_ns, status.st_ino) == self._read_at:
@@ -281,7 +281,7 @@ class RecordStore:
 
     def _save(self, pending: Addition | None = None) -> None:
         self._state = msgspec.structs.replace(self._state, pending=pending)
-        _write(self._home / STATE, msgspec.json.encode(self._state))
+        _write(self._home / _STATE, msgspec.json.encode(self._state))
         self._read_at = (1, 1)
 
     def _mend(self) -> None:

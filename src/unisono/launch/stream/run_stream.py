@@ -197,8 +197,8 @@ class RunStream:
             offset = self._store.offsets(source).get(name, 0)
         if entry.size < offset:
             raise DataError(
-                f"it has {entry.size:,} bytes there, and {offset:,} of it were fetched: another "
-                "run has begun there; move the directory here away"
+                f"it has {entry.size:,} bytes there, and {offset:,} of it were fetched: "
+                "another run has begun there; move the directory here away"
             )
         while entry.size > offset and not self._closing.is_set():
             found, data = client.fetch(ReadRecord(name, offset), RecordBytes)
@@ -262,7 +262,7 @@ class RunStream:
         except DataError as error:
             if "relay" not in machine.refused:
                 machine.refused.add("relay")
-                self._notify(f"{machine.host} does not take the records of others: {error.what}")
+                self._notify(f"{machine.host} does not take others' records: {error.what}")
         return fresh
 
     def _relay_file(
