@@ -16,7 +16,7 @@ from unisono.errors import DataError
 from unisono.launch.probe_client import MOST_FOREIGN_LINES, UnreachableError, ssh_advice
 from unisono.launch.ssh import SSH_FAILED, Ssh
 from unisono.launch.stream.messages import (
-    LONGEST_MESSAGE,
+    LONGEST_STREAM_MESSAGE,
     MOST_PAYLOAD_BYTES,
     Greet,
     Greeted,
@@ -148,7 +148,7 @@ class StreamClient:
 
     def _line(self) -> bytes:
         while (end := self._buffer.find(b"\n")) < 0:
-            if len(self._buffer) > LONGEST_MESSAGE:
+            if len(self._buffer) > LONGEST_STREAM_MESSAGE:
                 raise UnreachableError("its record server answers too much")
             self._receive()
         line = bytes(self._buffer[:end])

@@ -7,7 +7,7 @@ the server answers each request once.
 import msgspec
 
 MOST_PAYLOAD_BYTES = 64 * 2**20
-LONGEST_MESSAGE = 16 * 2**20
+LONGEST_STREAM_MESSAGE = 16 * 2**20
 
 
 class Greet(msgspec.Struct, frozen=True, tag=True):
@@ -120,7 +120,7 @@ class SignalRun(msgspec.Struct, frozen=True, tag=True):
     kill: bool = False
 
 
-class Answer(msgspec.Struct, frozen=True, tag=True):
+class YesOrNo(msgspec.Struct, frozen=True, tag=True):
     """Yes or no."""
 
     yes: bool
@@ -147,4 +147,4 @@ StreamRequest = (
     | Renew
     | SignalRun
 )
-StreamReply = Greeted | RecordList | RecordBytes | Offsets | Answer | Refused
+StreamReply = Greeted | RecordList | RecordBytes | Offsets | YesOrNo | Refused

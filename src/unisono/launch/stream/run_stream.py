@@ -17,7 +17,6 @@ from unisono.launch.probe_client import UnreachableError
 from unisono.launch.stream.checkpoint_fetch import CheckpointFetch
 from unisono.launch.stream.client import RemoteRun, StreamClient
 from unisono.launch.stream.messages import (
-    Answer,
     AppendRecord,
     AskMark,
     AskOffsets,
@@ -30,12 +29,13 @@ from unisono.launch.stream.messages import (
     RecordEntry,
     RecordList,
     Renew,
+    YesOrNo,
 )
 from unisono.launch.stream.record_names import grows, is_relayed, is_whole
 from unisono.launch.stream.record_store import RecordStore
 from unisono.launch.stream.server import mark_of
 
-POLL_SECONDS = 1.0
+FETCH_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 15.0
 Notify = Callable[[str], None]
 
@@ -104,7 +104,7 @@ class RunStream:
         self._closing.set()
         for machine, thread in zip(self._machines, self._threads, strict=True):
             if machine.settled:
-                thread.join(POLL_SECONDS)
+                thread.join(FETCH_SECONDS)
         with self._guard:
             self._store.close()
         return late
@@ -117,12 +117,12 @@ class RunStream:
     # One thread a machine.
 
     def _follow(self, machine: _Machine) -> None:
-        pause = POLL_SECONDS
+        pause = FETCH_SECONDS
         while not self._closing.is_set():
             try:
                 with StreamClient(self._remote, machine.host, create=self._create) as client:
                     self._connected(machine, client)
-                    pause = POLL_SECONDS
+                    pause = FETCH_SECONDS
                     while not self._closing.is_set():
                         self._look(machine, client)
             except (UnreachableError, UnisonoError, OSError) as error:
@@ -159,7 +159,7 @@ class RunStream:
                 machine.settled = True
             self._changed.notify_all()
         if not fresh:
-            self._closing.wait(POLL_SECONDS if not self._finishing.is_set() else 0.1)
+            self._closing.wait(FETCH_SECONDS if not self._finishing.is_set() else 0.1)
 
     def _fetch(self, machine: _Machine, client: StreamClient) -> int:
         asked = ListRecords(checkpoints=self._checkpoints is not None)
@@ -230,16 +230,16 @@ class RunStream:
         token = secrets.token_hex(16)
         shared = []
         if client.identity == self._store.identity:
-            client.ask(PutMark(token), Answer)
+            client.ask(PutMark(token), YesOrNo)
             shared.append(mark_of(self.here, token).exists())
             mark_of(self.here, token).unlink(missing_ok=True)
         for other in self._machines:
             if other.client is None or other.client.identity != client.identity or shared:
                 continue
-            client.ask(PutMark(token), Answer)
-            shared.append(other.client.ask(AskMark(token), Answer).yes)
+            client.ask(PutMark(token), YesOrNo)
+            shared.append(other.client.ask(AskMark(token), YesOrNo).yes)
         if shared and not shared[0]:
-            client.ask(Renew(), Answer)
+            client.ask(Renew(), YesOrNo)
             raise UnreachableError("its run directory was a copy, and is a new one now")
 
     # What the leading machine gets.
@@ -276,7 +276,7 @@ class RunStream:
                 start, data = self._store.read_from(source, name, offset)
         if not data:
             return 0
-        client.ask(AppendRecord(source, name, start, len(data)), Answer, data)
+        client.ask(AppendRecord(source, name, start, len(data)), YesOrNo, data)
         machine.relayed[source][name] = start + len(data)
         return 1
 

@@ -20,9 +20,8 @@ from unisono.errors import DataError, UnisonoError
 from unisono.launch.stream.checkpoint_files import complete_checkpoints, read_checkpoint
 from unisono.launch.stream.detached import signal_wrapper
 from unisono.launch.stream.messages import (
-    LONGEST_MESSAGE,
+    LONGEST_STREAM_MESSAGE,
     MOST_PAYLOAD_BYTES,
-    Answer,
     AppendRecord,
     AskMark,
     AskOffsets,
@@ -42,6 +41,7 @@ from unisono.launch.stream.messages import (
     SignalRun,
     StreamReply,
     StreamRequest,
+    YesOrNo,
 )
 from unisono.launch.stream.record_names import MOST_NAMES, check_name
 from unisono.launch.stream.record_store import RecordStore
@@ -53,7 +53,7 @@ _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
-    """Answer requests until there are no more."""
+    """YesOrNo requests until there are no more."""
     store: RecordStore | None = None
     for request, payload in _requests(requests):
         try:
@@ -75,7 +75,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
 
 
 def _requests(requests: BinaryIO) -> Iterator[tuple[StreamRequest, bytes]]:
-    while line := requests.readline(LONGEST_MESSAGE):
+    while line := requests.readline(LONGEST_STREAM_MESSAGE):
         request = msgspec.json.decode(line, type=StreamRequest)
         length = request.length if isinstance(request, AppendRecord) else 0
         if length > MOST_PAYLOAD_BYTES:
@@ -98,7 +98,7 @@ def _open(request: Greet) -> RecordStore:
 
 
 def respond(store: RecordStore, request: StreamRequest, payload: bytes) -> Response:
-    """Answer one request about the directory of `store`."""
+    """YesOrNo one request about the directory of `store`."""
     match request:
         case ListRecords():
             entries = [RecordEntry(*entry) for entry in store.entries()]
@@ -122,9 +122,9 @@ def respond(store: RecordStore, request: StreamRequest, payload: bytes) -> Respo
         case AppendRecord():
             store.lock()
             store.append(request.source, request.name, request.start, payload)
-            return Answer(yes=True), b""
+            return YesOrNo(yes=True), b""
         case _:
-            return Answer(yes=_act(store, request)), b""
+            return YesOrNo(yes=_act(store, request)), b""
 
 
 def _act(store: RecordStore, request: StreamRequest) -> bool:
