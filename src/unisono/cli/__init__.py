@@ -23,6 +23,7 @@ VERBS = {
     "train": "train a model in one process, or under torchrun in several",
     "selftest": "prove in two minutes that training works here, on CPUs or GPUs",
     "launch": "start training in several processes, on one machine or many",
+    "attach": "come back to a run that was launched with --detach",
     "pull": "fetch the records of a run from the machines it was launched on",
     "lab": "simulate several machines on this one, with links as slow as you like",
     "simulate": "estimate what a run takes on machines you do not have",
@@ -44,7 +45,16 @@ MODULES = {
     "selftest-part": "launching.selftest_part",
     **{
         verb: f"runs.{verb}"
-        for verb in ("show", "watch", "publish", "average", "report", "compare", "pull")
+        for verb in (
+            "show",
+            "watch",
+            "publish",
+            "average",
+            "report",
+            "compare",
+            "pull",
+            "attach",
+        )
     },
 }
 HIDDEN_VERBS = ("selftest-part",)  # what other verbs start

@@ -1,7 +1,8 @@
 """Wraps a command on another machine, so that it never outlives its launcher.
 
     python -m unisono.launch.remote_wrapper [--run DIR]
-        [--rendezvous ADDRESS --workers N] [--secret] [--firewall PORT,ADDRESS,…] -- COMMAND …
+        [--rendezvous ADDRESS --workers N] [--secret] [--firewall PORT,ADDRESS,…]
+        [--detached NODE] -- COMMAND …
 
 With --secret, the first line of standard input is the secret of the run, which the command
 finds in its environment; an argument would show it to every user of the machine. After that
@@ -9,6 +10,10 @@ the launcher writes lines: TERM, KILL, or an empty line to show that it is alive
 ends, or is silent for a minute, the launcher is gone: the wrapper asks the command to stop, and
 kills it if it does not. Processes it left behind are killed, too. With --firewall, only those
 addresses can connect to the ports of the run until the command ends.
+
+With --detached NODE, the wrapper goes on in a session of its own when the launcher is gone. Its
+output and its state are then files in `DIR/stream` (`stream.detached`); SIGTERM asks the
+command to stop, SIGQUIT kills it.
 """
 
 import argparse
@@ -31,6 +36,7 @@ import psutil
 from unisono.errors import UnisonoError
 from unisono.exit_codes import PREEMPTED
 from unisono.launch.firewall import admitting_only
+from unisono.launch.stream.detached import detach
 from unisono.parent_process import parent_variables
 from unisono.records.status import was_preempted
 from unisono.secure.secret import SECRET
@@ -51,33 +57,42 @@ SECRET_LINE_BYTES = 200
 def main(words: list[str]) -> int:
     """Run the command and return its exit code, or 75 if the run was stopped and has saved."""
     options = _read(words)
+    if options.detached < 0:
+        return _guarded(options, "")
+    secret = _first_line(sys.stdin.fileno()) if options.secret else ""
+    return detach(Path(options.run), options.detached, lambda: _guarded(options, secret))
+
+
+def _guarded(options: argparse.Namespace, secret: str) -> int:
     if not options.firewall:
-        return _run(options)
+        return _run(options, secret)
     port, *machines = options.firewall.split(",")
     try:
         with admitting_only(machines, int(port)):
-            return _run(options)
+            return _run(options, secret)
     except UnisonoError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace, secret: str) -> int:
     began = time.time()
     # Orphans become our children, so that `_kill_all` finds them.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
-        process = _start(options)
+        process = _start(options, secret)
     except OSError as error:
         sys.stderr.write(f"error: cannot start {options.command[0]}: {error.strerror}\n")
         return NOT_STARTED
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: process.terminate())
+    signal.signal(signal.SIGQUIT, lambda *_: _kill_all())
     relays = [
         _in_background(_relay, source, into)
         for source, into in ((process.stdout, 1), (process.stderr, 2))
     ]
-    _in_background(_follow_commands, process)
+    if options.detached < 0:
+        _in_background(_follow_commands, process)
     code = process.wait()
     _kill_all()
     deadline = time.monotonic() + LAST_RELAY_SECONDS
@@ -110,18 +125,19 @@ def _read(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--secret", action="store_true")
     parser.add_argument("--firewall", default="")
+    parser.add_argument("--detached", type=int, default=-1)
     parser.add_argument("command", nargs="+")
     return parser.parse_args(words)
 
 
-def _start(options: argparse.Namespace) -> subprocess.Popen[bytes]:
+def _start(options: argparse.Namespace, secret: str) -> subprocess.Popen[bytes]:
     further = (
         torchrun_variables(options.rendezvous, options.workers, os.environ)
         if options.rendezvous
         else {}
     )
     if options.secret:
-        further[SECRET] = _first_line(sys.stdin.fileno())
+        further[SECRET] = secret or _first_line(sys.stdin.fileno())
     return subprocess.Popen(
         options.command,
         env={**os.environ, **parent_variables(), **further, "PYTHONUNBUFFERED": "1"},

@@ -103,6 +103,7 @@ def plan_hosts(
     variables: Mapping[str, str],
     restarts: Restarts = NO_RESTARTS,
     admitted: Sequence[str] = (),
+    detached: bool = False,
 ) -> list[Command]:
     """Return the ssh command of every host, in its place; the agents meet on the first one.
 
@@ -122,7 +123,7 @@ def plan_hosts(
         wrapper = (
             *(place.python, "-m", "unisono.launch.remote_wrapper", f"--run={run}"),
             *(f"--rendezvous={rendezvous.address}", f"--workers={host.slots}", "--secret"),
-            *(*firewall, "--", *agent.argv),
+            *(*firewall, *detached_as(index, detached), "--", *agent.argv),
         )
         words = ssh.command(
             host.name,
@@ -132,6 +133,11 @@ def plan_hosts(
         )
         commands.append(Command(words))
     return commands
+
+
+def detached_as(node: int, detached: bool) -> tuple[str, ...]:
+    """Return the option of the wrapper of a node that outlives its launcher."""
+    return (f"--detached={node}",) if detached else ()
 
 
 class SshProcess(subprocess.Popen[str]):

@@ -21,7 +21,7 @@ MODES_OF_OPTION = {
     **dict.fromkeys(
         (
             *("ssh_config", "address", "port", "check", "fewest", "firewall"),
-            *("records", "fetch_checkpoints"),
+            *("records", "fetch_checkpoints", "detach"),
         ),
         ("hosts",),
     ),
@@ -73,6 +73,11 @@ _WHERE = (
         "--firewall",
         is_flag=True,
         help="Keep other machines from the run's ports while it lasts (nft, needs root there).",
+    ),
+    click.option(
+        "--detach",
+        is_flag=True,
+        help="Start, and leave: the run goes on without this machine. See `unisono attach`.",
     ),
     click.option(
         "--records",

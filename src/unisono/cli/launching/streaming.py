@@ -1,17 +1,21 @@
 """Fetching the records of a run on other machines, for `launch`, `attach` and `pull`."""
 
+import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from unisono.errors import ConfigError, UnisonoError
+from unisono.errors import ConfigError, DataError, UnisonoError
 from unisono.launch.places import Place
 from unisono.launch.plan import Host
-from unisono.launch.stream.client import RemoteMachine
+from unisono.launch.probe_client import UnreachableError
+from unisono.launch.stream.client import RemoteMachine, StreamClient
 from unisono.launch.stream.launch_record import LaunchRecord, write_launch_record
+from unisono.launch.stream.messages import SignalRun, YesOrNo
 from unisono.launch.stream.run_stream import RunStream
 
 # After the end of a run: how long to wait for machines that have more to give.
@@ -24,6 +28,7 @@ class RecordOptions:
 
     records: Path | None = None
     fetch_checkpoints: bool = False
+    detach: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "RecordOptions":
@@ -47,6 +52,8 @@ def launched_at(
         run=run,
         ssh_config=str(ssh_config.absolute()) if ssh_config else "",
         checkpoints=options.fetch_checkpoints,
+        detached=options.detach,
+        started=time.time(),
     )
 
 
@@ -59,30 +66,67 @@ def streaming(launched: LaunchRecord, here: Path) -> Iterator[None]:
     finish(stream)
 
 
-def open_stream(
-    launched: LaunchRecord, here: Path, *, create: bool, checkpoints: bool
-) -> RunStream:
-    """Return the stream of a run's records; raise an error if they cannot be kept here."""
+def start_detached(
+    launched: LaunchRecord, here: Path, start: Callable[[], tuple[int, Mapping[int, int]]]
+) -> int:
+    """Start a run that goes on without us; if one machine fails, stop those that began.
+
+    `start` returns the exit code, and those of the nodes.
+    """
+    with _keeping(here):
+        write_launch_record(here, launched)
+    code, codes = start()
+    for node in [node for node, one in codes.items() if code and not one]:
+        host = launched.machines[node].host
+        with (
+            suppress(UnreachableError, DataError),
+            StreamClient(launched.remote, host, create=False) as client,
+        ):
+            client.ask(SignalRun(node, kill=True), YesOrNo)
+    if not code:
+        word = shlex.quote(str(here))
+        talk(
+            "started; it goes on without this machine\n"
+            f"  follow: unisono attach {word} (Ctrl-C leaves it alone)\n"
+            f"  stop:   unisono attach {word} --stop (saves; the same command continues)"
+        )
+    return code
+
+
+@contextmanager
+def _keeping(here: Path) -> Iterator[None]:
     try:
-        stream = RunStream(launched.remote, here, talk, create=create, checkpoints=checkpoints)
-        if create:
-            write_launch_record(here, launched)
+        yield
     except OSError as error:
         raise ConfigError(
             f"the records of the run cannot be kept here: {error.strerror}",
             where=str(here),
             fix="choose another directory with --records",
         ) from error
+
+
+def open_stream(
+    launched: LaunchRecord, here: Path, *, create: bool, checkpoints: bool
+) -> RunStream:
+    """Return the stream of a run's records; raise an error if they cannot be kept here."""
+    with _keeping(here):
+        stream = RunStream(launched.remote, here, talk, create=create, checkpoints=checkpoints)
+        if create:
+            write_launch_record(here, launched)
     return stream
 
 
-def finish(stream: RunStream, seconds: float = LAST_RECORDS_SECONDS) -> bool:
+def finish(
+    stream: RunStream, seconds: float = LAST_RECORDS_SECONDS, *, quiet: bool = False
+) -> bool:
     """Fetch what is left; say who has more to give, and return whether nobody has."""
     late = stream.finish(seconds)
+    if quiet:
+        return not late
     for host, why in late.items():
         talk(f"{host} may have more records than are here: {why or 'it is slow'}")
     if late:
-        talk(f"  fix:   once they answer again: unisono pull {stream.here}")
+        talk(f"  fix:   once they answer again: unisono pull {shlex.quote(str(stream.here))}")
     return not late
 
 

@@ -3,6 +3,7 @@
 import secrets
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,12 @@ import msgspec
 
 from unisono import atomic
 from unisono.cli.launching.options import parse_variables, remote_directory
-from unisono.cli.launching.streaming import RecordOptions, launched_at, streaming
+from unisono.cli.launching.streaming import (
+    RecordOptions,
+    launched_at,
+    start_detached,
+    streaming,
+)
 from unisono.cli.pages.progress import show_output
 from unisono.errors import ConfigError, RunError
 from unisono.exit_codes import PREEMPTED
@@ -80,6 +86,7 @@ def launch_on_hosts(
             variables=variables,
             restarts=training.restarts,
             admitted=addresses if firewall else (),
+            detached=where_to.detach and not check,
         )
 
     if dry_run:
@@ -101,10 +108,13 @@ def launch_on_hosts(
     machines = fill_slots(machines, [report.facts.gpus for report in found.reports])
     commands = plan(found.addresses, machines)
     if bare:
-        return _run(commands, machines, may_lose=may_lose, bare=True)
+        return _run(commands, machines, may_lose=may_lose, bare=True)[0]
+    here = where_to.records or Path(training.settings.run)
     launched = launched_at(machines, places, training.settings.run, ssh_config, where_to)
-    with streaming(launched, where_to.records or Path(training.settings.run)):
-        return _run(commands, machines, may_lose=may_lose, bare=False)
+    if where_to.detach:
+        return start_detached(launched, here, lambda: _run(commands, machines))
+    with streaming(launched, here):
+        return _run(commands, machines, may_lose=may_lose)[0]
 
 
 def _show_plan(
@@ -179,8 +189,13 @@ def describe(report: MachineReport) -> str:
 
 
 def _run(
-    commands: list[Command], machines: tuple[Host, ...], *, may_lose: bool, bare: bool
-) -> int:
+    commands: list[Command],
+    machines: tuple[Host, ...],
+    *,
+    may_lose: bool = False,
+    bare: bool = False,
+) -> tuple[int, Mapping[int, int]]:
+    """Run the commands to their end; return the run's exit code and those of the nodes."""
     secret = new_secret()
     jobs = {node: SshProcess(command.argv, secret) for node, command in enumerate(commands)}
     running = FanOut(jobs, may_lose=may_lose)
@@ -193,7 +208,8 @@ def _run(
             f"the connection to {', '.join(lost)} broke; the processes there end by themselves"
         )
     # Only the machine of process 0 may know how the run ended.
-    return PREEMPTED if PREEMPTED in running.exit_codes.values() else running.exit_code
+    codes = running.exit_codes
+    return PREEMPTED if PREEMPTED in codes.values() else running.exit_code, codes
 
 
 def launch_on_slurm(

@@ -23,6 +23,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     ssh_config: str = ""
     detached: bool = False
+    started: float = 0.0
     checkpoints: bool = False
     format: int = 1
 
