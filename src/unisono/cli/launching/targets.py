@@ -47,6 +47,7 @@ from unisono.launch.preflight import (
 from unisono.launch.probe_client import probe_command
 from unisono.launch.slots import MachineGpus, fill_slots, requested_workers
 from unisono.launch.ssh import SSH_FAILED, Ssh, SshProcess, plan_hosts
+from unisono.launch.stream.launch_record import LaunchRecord
 from unisono.secure.secret import new_secret
 from unisono.units import amount_of_bytes
 
@@ -109,9 +110,21 @@ def launch_on_hosts(
     commands = plan(found.addresses, machines)
     if bare:
         return _run(commands, machines, may_lose=may_lose, bare=True)[0]
-    here = where_to.records or Path(training.settings.run)
     launched = launched_at(machines, places, training.settings.run, ssh_config, where_to)
-    if where_to.detach:
+    return _run_recorded(commands, machines, launched, where_to.records, may_lose=may_lose)
+
+
+def _run_recorded(
+    commands: list[Command],
+    machines: tuple[Host, ...],
+    launched: LaunchRecord,
+    records: Path | None,
+    *,
+    may_lose: bool,
+) -> int:
+    """Run the commands and fetch their records, or leave them to themselves if detached."""
+    here = records or Path(launched.run)
+    if launched.detached:
         return start_detached(launched, here, lambda: _run(commands, machines))
     with streaming(launched, here):
         return _run(commands, machines, may_lose=may_lose)[0]
