@@ -18,7 +18,7 @@ from unisono.launch.stream.launch_record import LaunchRecord
 from unisono.launch.stream.messages import SignalRun, YesOrNo
 from unisono.launch.stream.run_stream import RunStream
 
-LOOK_SECONDS = 0.3
+OUTPUT_LOOK_SECONDS = 0.3
 CLOCKS_SECONDS = 2.0  # by so much the clocks of machines may differ
 # How long to wait for a machine that does not answer when the others have ended.
 LOST_SECONDS = 60.0
@@ -46,7 +46,7 @@ def attach(run: Path, stop: bool, kill: bool) -> None:
     try:
         code = _follow(run, launched, stream, stop=stop or kill, kill=kill)
     except KeyboardInterrupt:
-        finish(stream, LOOK_SECONDS, quiet=True)
+        finish(stream, OUTPUT_LOOK_SECONDS, quiet=True)
         talk(f"left; the run goes on. Come back: unisono attach {run}; stop it: … --stop")
         sys.exit(DONE)
     finish(stream)
@@ -74,7 +74,7 @@ def _follow(
             return _exit_code(codes) or RESTARTABLE
         if stop:
             _ask_to_stop(stream, hosts, asked, kill=kill)
-        time.sleep(LOOK_SECONDS)
+        time.sleep(OUTPUT_LOOK_SECONDS)
 
 
 def _exit_codes(run: Path, launched: LaunchRecord) -> dict[int, int]:
