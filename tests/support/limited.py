@@ -10,6 +10,7 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -23,6 +24,7 @@ from unisono.train.checkpoints import checkpoint
 
 FOREVER = 100_000
 KILO = 1024
+NOBODY = 65534
 
 
 class Trial:
@@ -94,6 +96,75 @@ def file_size(home):
     return Trial(home, "file_size", limit(resource.RLIMIT_FSIZE, 20 * KILO), every=3).outcome()
 
 
+def open_files(home):
+    """`ulimit -n`, used up while the run goes on: no file can be opened any more."""
+    trial = Trial(home, "open_files", every=20)
+    trial.wait_until(lambda: (trial.run / "checkpoints" / "latest").is_file())
+    used = len(os.listdir(f"/proc/{trial.pid}/fd"))
+    resource.prlimit(trial.pid, resource.RLIMIT_NOFILE, (used // 2, used // 2))
+    found = trial.outcome()
+    step = int(found["sound"].partition("-")[2])
+    again = Trial(home, "again", steps=step + 5, run="open_files").outcome()
+    return {**found, "left": again["left"], "again": (again["code"], again["state"])}
+
+
+def memory(home):
+    """`ulimit -v`, used up while the run goes on."""
+    trial = Trial(home, "memory", every=20)
+    trial.wait_until(lambda: (trial.run / "checkpoints" / "latest").is_file())
+    resource.prlimit(trial.pid, resource.RLIMIT_AS, (KILO**2, KILO**2))
+    return trial.outcome()
+
+
+def read_only(home):
+    """The directories of a run of an ordinary user lose the right to be written."""
+    if os.getuid() == 0:
+        (mine := home / "ordinary").mkdir(mode=0o777)
+        mine.chmod(0o777)  # whatever the umask says
+        run = "ordinary/read_only"
+    else:
+        run = "read_only"
+
+    def prepare():
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+
+    trial = Trial(home, "read_only", prepare, every=20, run=run)
+    trial.wait_until(lambda: (trial.run / "checkpoints" / "latest").is_file())
+    for folder in (trial.run, *(p for p in trial.run.rglob("*") if p.is_dir())):
+        with contextlib.suppress(FileNotFoundError):  # a checkpoint that is being written
+            folder.chmod(0o555)
+    return trial.outcome()
+
+
+def full_disk(home):
+    """A small disk of its own, filled by somebody else while the run goes on."""
+    disk = home / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(disk)]
+    if os.getuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        return {"skipped": "mounting a small disk needs root"}
+    try:
+        trial = Trial(home, "full_disk", every=20, run="disk/full_disk")
+        trial.wait_until(lambda: (trial.run / "checkpoints" / "latest").is_file())
+        with (disk / "filler").open("wb", buffering=0) as filler:
+            trial.wait_until(lambda: fill(filler))
+        return trial.outcome()
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def fill(file):
+    """Take what is left of the disk; return whether nothing is."""
+    try:
+        file.write(bytes(KILO**2))
+    except OSError:
+        return True
+    return False
+
+
 def moved(home):
     """The run directory gets another name while the run goes on."""
     trial = Trial(home, "moved", every=20)
@@ -127,7 +198,16 @@ def hang_up_at_start(home):
     return trial.outcome()
 
 
-TRIALS = (file_size, moved, reader_leaves, hang_up_at_start)
+TRIALS = (
+    file_size,
+    open_files,
+    memory,
+    read_only,
+    full_disk,
+    moved,
+    reader_leaves,
+    hang_up_at_start,
+)
 
 
 def warm_up(home):

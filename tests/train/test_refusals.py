@@ -37,16 +37,27 @@ def trials(corpus_home):
     ("name", "words", "sound"),
     [
         ("file_size", "3 saves in a row failed", False),
+        ("open_files", "3 saves in a row failed", True),
+        ("memory", "out of memory", True),
+        ("read_only", "3 saves in a row failed", True),
+        ("full_disk", "No space left on device", True),
         ("moved", "3 saves in a row failed", True),
     ],
 )
 def test_what_the_system_refuses_ends_the_run_with_a_sentence(trials, name, words, sound):
     found = trials[name]
+    if "skipped" in found:
+        pytest.skip(found["skipped"])
     assert words in found["said"].partition("error: ")[2]
     assert "Traceback" not in found["said"]
     assert {key: found[key] for key in BROKEN} == BROKEN, found["said"]
     assert bool(found["sound"]) == sound
     assert not found.get("came_back")
+
+
+@pytest.mark.ranks
+def test_the_same_command_continues_when_the_limit_is_gone(trials):
+    assert trials["open_files"]["again"] == [0, "done"]
 
 
 @pytest.mark.ranks

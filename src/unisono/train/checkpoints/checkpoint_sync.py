@@ -113,8 +113,8 @@ class CheckpointSync:
             raise RunError(
                 f"{self._failures} saves in a row failed; the last one: {event.message}",
                 where=str(self._directory),
-                fix="look for a full disk, a quota, a limit (`ulimit -f`), a moved directory; "
-                "then start the same command again",
+                fix="look for a full disk, a quota, a limit (`ulimit -f`, `ulimit -n`), a "
+                "moved directory; then start the same command again",
             )
         return replace(event, stall=stall) if isinstance(event, Saved) else event
 
