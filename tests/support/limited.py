@@ -220,6 +220,7 @@ def warm_up(home):
 
 
 def main(home, only=""):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` would have it ignored
     torch.set_num_threads(1)
     # On a busy machine two threads would wait for each other; the trials have one, too.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
