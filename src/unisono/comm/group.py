@@ -40,6 +40,9 @@ class Solo:
     def gather_bytes(self, data: bytes) -> list[bytes]:
         return [data]
 
+    def gather_tensors(self, tensor: Tensor) -> list[Tensor]:
+        return [tensor]
+
     def from_leader(self, tensor: Tensor) -> Tensor:
         return tensor
 
@@ -110,6 +113,9 @@ class Group:
         return [
             row[:size].cpu().numpy().tobytes() for row, size in zip(rows, sizes, strict=True)
         ]
+
+    def gather_tensors(self, tensor: Tensor) -> list[Tensor]:
+        return self._all_gather(tensor.contiguous())
 
     def from_leader(self, tensor: Tensor) -> Tensor:
         received = tensor.detach().to(self.world.device, copy=True).contiguous()

@@ -55,6 +55,9 @@ class Comm(Protocol):
     def gather_bytes(self, data: bytes) -> list[bytes]:
         """Return every process's `data`, of any length, in order of rank, on all processes."""
 
+    def gather_tensors(self, tensor: Tensor) -> list[Tensor]:
+        """Return every process's `tensor`, all of one shape, in order of rank, on all."""
+
     def from_leader(self, tensor: Tensor) -> Tensor:
         """Return the leading process's `tensor`; the others pass one of its shape and type."""
 

@@ -5,14 +5,16 @@ matrix by the same amount, however unevenly the gradient is spread over them (Jo
 2024). The Newton–Schulz iteration finds it with products alone. Steps are scaled so that the
 mean square of an update is that of Adam's: one schedule suits both (Liu et al., 2025).
 
-Matrices of one shape go through the iteration together. Several linear layers in one matrix
-(query, key and value) are taken apart first, since each is a map of its own.
+Several linear layers in one matrix (query, key and value) are taken apart first, since each is
+a map of its own. On a GPU, matrices of one shape go through the iteration together. On a CPU
+each goes by itself: that is as fast there, and several processes with the same gradients may
+share the matrices out without changing a bit (`Sharing`).
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -27,8 +29,25 @@ LARGEST_BATCH = 2**23  # numbers that go through the iteration at once
 PARTS = "parts"  # key of a group of matrices: how many layers each of them holds
 
 
+Piece = tuple[Tensor, Tensor]  # what moves, and the direction that is to be made orthogonal
+
+
+class Sharing(Protocol):
+    """How processes that have the same gradients share out the iteration."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return which of how many processes this one is; (0, 1) if each works for itself."""
+
+    def gathered(self, mine: Tensor) -> Sequence[Tensor]:
+        """Return the tensors of all processes, in order; they have one shape."""
+
+
 class MuonWithAdam(torch.optim.Optimizer):
-    """Muon for the groups `matrices`, which have the key `parts`; fused Adam for `others`."""
+    """Muon for the groups `matrices`, which have the key `parts`; fused AdamW for `others`.
+
+    Weight decay is decoupled for both. `sharing` may be set before any step.
+    """
 
     def __init__(
         self,
@@ -38,7 +57,8 @@ class MuonWithAdam(torch.optim.Optimizer):
         momentum: float,
         **adam: Any,
     ) -> None:
-        self._adam = torch.optim.Adam(list(others), fused=True, **adam)
+        self.sharing: Sharing | None = None
+        self._adam = torch.optim.AdamW(list(others), fused=True, **adam)
         super().__init__(list(matrices), {"lr": adam["lr"], "momentum": momentum})
         self._matrices = list(self.param_groups)
         # One list of groups and one state: whoever sets rates or saves state sees both.
@@ -53,21 +73,46 @@ class MuonWithAdam(torch.optim.Optimizer):
             self._move(group)
         self._adam.step()
 
+    def shapes(self) -> dict[torch.Size, int]:
+        """Return how many matrices of each shape go through the iteration, taken apart."""
+        counts: dict[torch.Size, int] = defaultdict(int)
+        for group in self._matrices:
+            for weight in group["params"]:
+                counts[weight.chunk(group[PARTS])[0].shape] += group[PARTS]
+        return counts
+
     def _move(self, group: dict[str, Any]) -> None:
         weights = [weight for weight in group["params"] if weight.grad is not None]
-        pieces: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        pieces: dict[torch.Size, list[Piece]] = defaultdict(list)
         for weight in weights:
             direction = self._direction(weight, group["momentum"])
             weight.mul_(1.0 - group["lr"] * group["weight_decay"])
             chunks = zip(weight.chunk(group[PARTS]), direction.chunk(group[PARTS]), strict=True)
             for part, towards in chunks:
                 pieces[part.shape].append((part, towards))
+        rank, size = self.sharing.place if self.sharing is not None else (0, 1)
         for shape, alike in pieces.items():
             rate = group["lr"] * RMS_OF_ADAM * math.sqrt(max(shape))
-            for batch in _batches(alike, shape.numel()):
-                turned = orthogonal(torch.stack([towards for _, towards in batch]))
-                for (part, _), update in zip(batch, turned, strict=True):
+            for batch in _batches(alike, shape.numel(), size):
+                for (part, _), update in zip(
+                    batch, self._turned(batch, rank, size), strict=False
+                ):
                     part.sub_(update, alpha=rate)
+
+    def _turned(self, batch: Sequence[Piece], rank: int, size: int) -> Iterator[Tensor]:
+        """Yield the orthogonal directions of `batch`, computed here or by all processes."""
+        directions = [towards for _, towards in batch]
+        if self.sharing is None or size == 1:
+            yield from _all_orthogonal(directions)
+            return
+        each = -(-len(directions) // size)
+        mine = torch.zeros(each, *directions[0].shape, device=directions[0].device)
+        for row, made in enumerate(
+            _all_orthogonal(directions[rank * each : (rank + 1) * each])
+        ):
+            mine[row] = made
+        for theirs in self.sharing.gathered(mine):
+            yield from theirs
 
     def _direction(self, weight: Tensor, decay: float) -> Tensor:
         """Take the gradient into the momentum, and return where Nesterov's rule points."""
@@ -92,9 +137,17 @@ def orthogonal(matrices: Tensor) -> Tensor:
     return x.mT if tall else x
 
 
+def _all_orthogonal(directions: Sequence[Tensor]) -> Iterator[Tensor]:
+    if directions and directions[0].device.type == "cpu":
+        for direction in directions:
+            yield orthogonal(direction[None])[0]
+    elif directions:
+        yield from orthogonal(torch.stack(list(directions)))
+
+
 def _batches(
-    pieces: Sequence[tuple[Tensor, Tensor]], numbers: int
-) -> Iterator[Sequence[tuple[Tensor, Tensor]]]:
-    most = max(1, LARGEST_BATCH // numbers)
+    pieces: Sequence[Piece], numbers: int, processes: int
+) -> Iterator[Sequence[Piece]]:
+    most = max(1, LARGEST_BATCH // numbers) * processes
     for first in range(0, len(pieces), most):
         yield pieces[first : first + most]

@@ -61,7 +61,7 @@ class Muon(OptimizerSettings, frozen=True, tag="muon"):
     """Muon for the matrices of the layers, Adam for words, positions, norms and biases.
 
     Both take the schedule's rate, and rates that suit Adam suit Muon. `momentum` is Muon's;
-    `beta1`, `beta2` and `epsilon` are Adam's. Weight decay is decoupled for matrices.
+    `beta1`, `beta2` and `epsilon` are Adam's. Weight decay is decoupled.
     """
 
     momentum: Decay = 0.95

@@ -20,6 +20,7 @@ from unisono.cost_model.strategies import is_local
 from unisono.models.transformer import TransformerModel, build_model
 from unisono.optim.build import build_optimizer
 from unisono.optim.settings import Sgd
+from unisono.optim.shared_muon import SharedMuon, share_if_it_pays
 from unisono.records.events import MixedSource
 from unisono.records.layout import RunDirectory
 from unisono.train.averages import Averages
@@ -71,6 +72,8 @@ def build_session(
     checkpoint_sync = CheckpointSync(
         where, keep, comm, model, optimizer, averages, fresh, memory
     )
+    stopwatch = stopwatch_for(comm.world.device)
+    share_if_it_pays(optimizer, SharedMuon(comm, memory, stopwatch))
     parts = Parts(
         replica=replica,
         comm=comm,
@@ -82,7 +85,7 @@ def build_session(
         word_rate=settings.train.word_rate,
         averages=averages,
         precision=precision_of(settings, comm),
-        stopwatch=stopwatch_for(comm.world.device),
+        stopwatch=stopwatch,
     )
     stream = stream_of(settings, corpus, comm)
     evaluator = _evaluator(settings, corpus, comm, model, stream.split)

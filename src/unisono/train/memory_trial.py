@@ -8,7 +8,8 @@ from unisono.train.loop import Session
 from unisono.train.process_setup import all_fit
 from unisono.train.step import Parts
 
-MOMENTS_BYTES = 8  # of a weight: the optimizer takes them with its first update
+# Of a weight: the optimizer takes them with its first update (Muon half of it for matrices).
+MOMENTS_BYTES = 8
 
 
 def try_longest(session: Session) -> None:
