@@ -1,6 +1,8 @@
 """`unisono selftest`, as a user calls it; and what its lines mean."""
 
 import json
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -8,12 +10,15 @@ import pytest
 
 from unisono.cli.launching.selftest_runs import PartOutput, names, take_line
 from unisono.cli.selftest import judge_kill, judge_resume
+from unisono.cost_model.strategies import STRATEGIES
 from unisono.errors import DataError
 from unisono.exit_codes import RESTARTABLE
 from unisono.selftest.outcome import SelftestLine, TrainingEnd
-from unisono.selftest.trial import remove_trial
+from unisono.selftest.trial import CONFIG, KILLED_AT, SAVED_AT, TRIAL_PREFIX, remove_trial
 
 END = TrainingEnd("ab", 4.0, 20)
+CONTINUED = TrainingEnd("ab", 4.0, 20, began=8)
+PART = [sys.executable, "-m", "unisono", "selftest-part"]
 
 
 @pytest.mark.ranks
@@ -29,17 +34,47 @@ def test_two_processes_on_cpus_pass(tmp_path):
         "versions and devices",
         "all-reduce",
         "20 updates on the device and on the CPU",
-        "strategy ddp",
-        "strategy compressed",
-        "strategy powersgd",
-        "strategy diloco",
+        *(f"strategy {name}" for name in STRATEGIES),
         "the longest micro-batch",
         "speed",
         "a killed process",
         "save, kill, resume",
     ]
     assert "everything works" in done.stdout
-    assert told["lines"][-1]["text"] == "the same bits as without the kill"
+    last = told["lines"][-1]
+    assert last["text"].endswith("the same bits as without the kill")
+    assert last["figures"]["began"] >= SAVED_AT
+
+
+def part_of(config, run, *words):
+    """Do a part of the self-test in one process; return what it printed."""
+    command = [*PART, str(config), "--set", f"run={run}", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    output = PartOutput(exit_code=done.returncode)
+    for line in (done.stdout + done.stderr).splitlines():
+        take_line(line.strip(), output)
+    return output
+
+
+@pytest.mark.ranks
+def test_a_killed_training_has_a_checkpoint_and_losing_it_shows(tmp_path):
+    config = tmp_path / f"{TRIAL_PREFIX}kept" / CONFIG
+    part_of(config, "", "--part=make")
+    run = tmp_path / "parts"
+    killed = part_of(config, run, "--part=train", f"--kill-at={KILLED_AT}")
+    assert killed.exit_code == -signal.SIGKILL
+    assert killed.killed == 0
+    shutil.copytree(run, tmp_path / "lost")
+    shutil.rmtree(tmp_path / "lost" / "checkpoints")
+    continued = part_of(config, run, "--part=train")
+    restarted = part_of(config, tmp_path / "lost", "--part=train")
+    # Both come to the same weights; only one of them continued.
+    assert continued.end.weights == restarted.end.weights
+    assert continued.end.began >= SAVED_AT
+    assert judge_resume(restarted, continued).passed
+    line = judge_resume(continued, restarted)
+    assert line.passed is False
+    assert "began again" in line.text
 
 
 def test_a_killed_process_has_to_be_named_in_time():
@@ -56,10 +91,11 @@ def test_a_killed_process_has_to_be_named_in_time():
 @pytest.mark.parametrize(
     ("other", "passed"),
     [
-        (END, True),
-        (TrainingEnd("cd", 4.01, 20), True),  # on GPUs: up to rounding
-        (TrainingEnd("cd", 5.0, 20), False),
-        (TrainingEnd("ab", 4.0, 12), False),
+        (CONTINUED, True),
+        (END, False),  # the same result, but it began again
+        (TrainingEnd("cd", 4.01, 20, 8), True),  # on GPUs: up to rounding
+        (TrainingEnd("cd", 5.0, 20, 8), False),
+        (TrainingEnd("ab", 4.0, 12, 8), False),
         (None, False),
     ],
 )

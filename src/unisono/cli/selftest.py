@@ -113,15 +113,18 @@ def judge_resume(whole: PartOutput, resumed: PartOutput) -> SelftestLine:
     same = whole.end.weights == resumed.end.weights
     apart = abs(whole.end.loss - resumed.end.loss) / whole.end.loss
     near = apart <= RESUMED_LOSS
+    began = resumed.end.began
     text = (
         "the same bits as without the kill" if same else f"loss differs by {100 * apart:.2f} %"
     )
     return SelftestLine(
         name=name,
-        passed=(same or near) and whole.end.step == resumed.end.step,
-        text=text,
+        passed=(same or near) and whole.end.step == resumed.end.step and began > 0,
+        text=f"continued at update {began}: {text}"
+        if began
+        else "the run began again, though a checkpoint had been saved",
         fix="a continued run should equal one that never stopped: send us the file of --json",
-        figures={"loss_apart": apart},
+        figures={"loss_apart": apart, "began": began},
     )
 
 

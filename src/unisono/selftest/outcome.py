@@ -27,11 +27,15 @@ class SelftestLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrainingEnd(msgspec.Struct, frozen=True):
-    """How a short training ended: the hash of its weights, its last loss, its updates."""
+    """How a short training ended: the hash of its weights, its last loss, its updates.
+
+    `began` is the last update of the checkpoint that it continued from: 0 without one.
+    """
 
     weights: str
     loss: float
     step: int
+    began: int = 0
 
 
 class KillNotice(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from unisono.comm.waiting import Notify
 from unisono.config.settings import Settings
 from unisono.corpus.reader import open_corpus
 from unisono.errors import UnisonoError
-from unisono.records.events import AnyEvent, StepTaken
+from unisono.records.events import AnyEvent, Saved, Started, StepTaken
 from unisono.selftest import in_group
 from unisono.selftest.outcome import KillNotice, SelftestLine, TrainingEnd
 from unisono.train.checkpoints import checkpoint
@@ -63,7 +63,10 @@ def _shielded(name: str, test: Callable[[], SelftestLine]) -> SelftestLine:
 
 
 def run_trial_training(settings: Settings, emit: Emit, notify: Notify, kill_at: int) -> None:
-    """Train as the settings say; the last process kills itself after update `kill_at`."""
+    """Train as the settings say; the last process kills itself at update `kill_at`.
+
+    It waits until a checkpoint is complete: there has to be one to continue from.
+    """
     rank = int(os.environ.get("RANK", "0"))
     dies = kill_at if rank == int(os.environ.get("WORLD_SIZE", "1")) - 1 else 0
     _train(run_training(settings, notify), settings, emit, leads=rank == 0, dies=dies)
@@ -72,16 +75,20 @@ def run_trial_training(settings: Settings, emit: Emit, notify: Notify, kill_at: 
 def _train(
     events: Iterator[AnyEvent], settings: Settings, emit: Emit, *, leads: bool, dies: int = 0
 ) -> None:
-    loss, step = 0.0, 0
+    loss, step, began, saved = 0.0, 0, 0, False
     for event in events:
-        if isinstance(event, StepTaken):
+        if isinstance(event, Started):
+            began = event.step
+        elif isinstance(event, Saved):  # all processes learn of it together
+            saved = True
+        elif isinstance(event, StepTaken):
             loss, step = event.loss, event.step
-            if dies and step == dies:
+            if dies and step >= dies and saved:
                 emit(KillNotice(int(os.environ.get("RANK", "0"))))
                 os.kill(os.getpid(), signal.SIGKILL)
     if leads:
         where = Path(settings.run) / "checkpoints" / f"step-{step:07d}"
-        emit(TrainingEnd(_hash_of(where), loss, step))
+        emit(TrainingEnd(_hash_of(where), loss, step, began))
 
 
 def _hash_of(place: Path) -> str:
