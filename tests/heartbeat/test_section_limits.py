@@ -69,7 +69,8 @@ def test_sections_within_their_limits_are_only_told_of(monkeypatch):
     calls, timed = time_sections(monkeypatch, {**LIMITS, "start": NO_LIMIT})
     timed.step = 7
     with timed.section("evaluation"):
-        time.sleep(0.2)
+        while (7, "evaluation") not in calls.ticks:
+            time.sleep(0.01)
     timed.close()
     assert (7, "evaluation") in calls.ticks
     assert not calls.late
