@@ -17,11 +17,11 @@ from unisono.cost_model.probe_results import ProbeResults, Process, Sum, Trainin
 MB = 1_000_000
 
 
-def found(rate):
-    """Two machines that compute 0.4 s an update and exchange 40 MB at `rate`."""
+def found(rate, machines=2, latency=0.0):
+    """Machines that compute 0.4 s an update and exchange 40 MB at `rate`."""
     job = TrainingJob(10 * MB, 4096, 150, updates=100_000, strategy="auto")
     one = Update(0.1, 0.2, 0.1)
-    summed = Sum(4 * MB, ring_bytes(MB, 2) / rate, 0.0)
+    summed = Sum(4 * MB, ring_bytes(MB, machines) / rate, 0.0)
     processes = [
         Process(
             rank=rank,
@@ -36,9 +36,9 @@ def found(rate):
             updates=(one,) * 4,
             sums=(summed,) * 4,
         )
-        for rank in (0, 1)
+        for rank in range(machines)
     ]
-    return forecast(ProbeResults(job=job, processes=tuple(processes)))
+    return forecast(ProbeResults(job=job, processes=tuple(processes), latency=latency))
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,28 @@ def test_where_no_packed_gradients_hide_the_link_machines_synchronise_rarely_and
     assert "with 4-bit ones, 0% like this" in choice.reason
     assert f"synchronise their weights once in {choice.every} updates" in choice.reason
     assert "takes another course than with exact gradients" in choice.reason
+
+
+@pytest.mark.parametrize(
+    ("machines", "latency", "phases", "kept"),
+    [(2, 0.0, 1, 0), (2, 0.2, 1, 0), (4, 0.0, 2, 0), (4, 0.2, 1, 1)],
+)
+def test_one_or_two_phases_by_what_is_cheaper_with_these_machines_and_this_latency(
+    machines, latency, phases, kept
+):
+    exchange = found(40 * MB, machines, latency).advised.exchange
+    assert exchange.bits < 32
+    assert exchange.phases == phases
+    choice = choose(found(40 * MB, machines, latency))
+    assert choice.phases == kept
+    assert ("two phases" in chosen(choice).message) == (phases == 2)
+
+
+def test_the_phases_that_were_chosen_or_set_are_those_of_the_run(tmp_path):
+    auto = tiny_settings(tmp_path, sync={"strategy": "auto"})
+    assert _with(auto, Choice("compressed", 4, "", phases=1)).sync.phases == 1
+    mine = tiny_settings(tmp_path, sync={"strategy": "auto", "phases": 2})
+    assert _with(mine, Choice("compressed", 4, "", phases=1)).sync.phases == 2
 
 
 def test_what_was_chosen_is_what_is_trained_with(tmp_path):

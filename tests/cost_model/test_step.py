@@ -19,6 +19,7 @@ from unisono.cost_model.devices import DEVICES, device_called
 from unisono.cost_model.exchange import (
     Exchange,
     Link,
+    cheaper_phases,
     gathered,
     nominal_link,
     quantized_bytes,
@@ -42,8 +43,8 @@ MB = 1 << 20
 WORK = ComputeTimes(forward=1.0, backward=2.0, optimizer=0.1, other=0.1)
 
 
-def packed_exchange(size, cluster, bits):
-    return exchange_by(STRATEGIES["compressed"], size, cluster, bits=bits)
+def packed_exchange(size, cluster, bits, phases=0):
+    return exchange_by(STRATEGIES["compressed"], size, cluster, bits=bits, phases=phases)
 
 
 def local_exchange(size, cluster, every, bits):
@@ -151,16 +152,48 @@ def test_choices_send_less_and_less():
 
 
 def test_with_many_machines_packed_numbers_that_everybody_gets_are_no_gain():
-    exact, half, *_ = choices(60_000_000, Cluster(4, 1, nominal_link(100e6)), WORK)
-    # A ring of four sends 1.5 times the gradient, and so do three messages of half its size.
-    assert half.card_bytes > exact.card_bytes
-    # So do seven messages of 8 bits and fifteen of 4.
+    # A ring of four sends 1.5 times the gradient, and so do three messages of half its size,
+    # seven of 8 bits and fifteen of 4.
     for bits, machines in ((16, 4), (8, 8), (4, 16)):
         for count in (machines - 1, machines):
             cluster = Cluster(count, 1, nominal_link(100e6))
-            packed = packed_exchange(60_000_000, cluster, bits).card_bytes
+            packed = packed_exchange(60_000_000, cluster, bits, phases=1).card_bytes
             ring = exact_exchange(60_000_000, cluster).card_bytes
             assert (packed > ring) == (count == machines)
+
+
+@pytest.mark.parametrize("bits", [16, 8, 4])
+@pytest.mark.parametrize("machines", [2, 3, 4, 6, 8, 16, 128, 1000])
+def test_a_sum_in_two_phases_never_sends_more_than_twice_what_two_machines_send(machines, bits):
+    size = 60_000_000
+    pair = packed_exchange(size, Cluster(2, 1, nominal_link(1e9)), bits)
+    many = packed_exchange(size, Cluster(machines, 1, nominal_link(1e9)), bits)
+    assert pair.card_bytes == quantized_bytes(size, bits)
+    share = 2 * (machines - 1) / machines
+    assert many.card_bytes == pytest.approx(share * pair.card_bytes)
+    assert many.card_bytes < 2 * pair.card_bytes
+    assert (pair.phases, many.phases) == (1, 1 if machines == 2 else 2)
+
+
+def test_one_phase_is_taken_where_its_latency_weighs_more_than_its_bytes():
+    link = Link(1e6, latency=0.1)
+    # Three machines send 2 or 4/3 of a message: two phases save 2/3 s for each 1e6 bytes.
+    assert cheaper_phases(0.15e6 - 1, 3, link, messages=1) == 1
+    assert cheaper_phases(0.15e6 + 1, 3, link, messages=1) == 2
+    # Five buckets have five latencies more.
+    assert cheaper_phases(0.15e6 + 1, 3, link, messages=5) == 1
+    assert cheaper_phases(0.75e6 + 1, 3, link, messages=5) == 2
+    assert cheaper_phases(1e9, 2, link, messages=1) == 1
+
+
+def test_choices_take_the_phases_that_are_cheaper_or_those_that_were_asked_for():
+    near, far = (Cluster(4, 1, Link(1e8, latency)) for latency in (1e-4, 10.0))
+    for cluster, phases in ((near, 2), (far, 1)):
+        exact, *others = choices(60_000_000, cluster, WORK)
+        assert exact.phases == 1
+        assert {one.phases for one in others} == {phases}
+        asked = choices(60_000_000, cluster, WORK, phases=3 - phases)
+        assert {one.phases for one in asked[1:]} == {3 - phases}
 
 
 def test_a_machine_sends_its_packed_sum_once_however_many_processes_it_has():
@@ -175,7 +208,7 @@ def test_a_machine_sends_its_packed_sum_once_however_many_processes_it_has():
         # 2 (n - 1)/n times four bytes for each number, within the machine.
         assert full.inside_bytes == 6 * size
     local = packed_exchange(size, Cluster(1, 4, link), 8)
-    assert (local.card_bytes, local.inside_bytes) == (3 * quantized_bytes(size, 8), 0)
+    assert (local.card_bytes, local.inside_bytes) == (1.5 * quantized_bytes(size, 8), 0)
 
 
 def test_buckets_are_filled_with_whole_gradients_as_they_come():

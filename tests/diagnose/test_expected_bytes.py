@@ -81,11 +81,20 @@ def test_what_is_not_known_is_not_invented():
         assert "is unknown" in arithmetic(one)
 
 
+@pytest.mark.parametrize("phases", [0, 1, 2])
 @pytest.mark.parametrize(
     ("hosts", "parties"), [("aabb", 2), ("abab", 2), ("aab", 2), ("abcd", 4), ("aaaa", 4)]
 )
-def test_a_machine_sends_its_packed_sum_once(hosts, parties):
-    case = made(tuple(hosts), strategy="compressed", bits=8)
+def test_a_machine_sends_its_packed_sum_once(hosts, parties, phases):
+    case = made(tuple(hosts), strategy="compressed", bits=8, phases=phases)
     once = PARAMETERS * (1 + 2 / 64)
-    assert expected_bytes(case) == pytest.approx((parties - 1) * once, rel=1e-4)
-    assert f"({parties} − 1) · 8 bits" in arithmetic(case)
+    two = phases == 2 or (phases == 0 and parties > 2)
+    times = 2 * (parties - 1) / parties if two else parties - 1
+    assert expected_bytes(case) == pytest.approx(times * once, rel=1e-4)
+    words = f"2 · ({parties} − 1)/{parties}" if two else f"({parties} − 1)"
+    assert arithmetic(case).startswith(f"{words} · 8 bits")
+
+
+def test_a_run_of_an_older_version_summed_in_one_phase():
+    case = made(tuple("abcd"), strategy="compressed", bits=8)
+    assert expected_bytes(case) == pytest.approx(3 * PARAMETERS * (1 + 2 / 64), rel=1e-4)

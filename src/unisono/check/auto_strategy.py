@@ -12,7 +12,7 @@ from unisono.comm.protocol import Comm
 from unisono.comm.waiting import Notify
 from unisono.config.settings import Settings
 from unisono.corpus.reader import Corpus
-from unisono.cost_model.exchange import Exchange
+from unisono.cost_model.exchange import Exchange, usual_phases
 from unisono.cost_model.forecast import Forecast, forecast
 from unisono.cost_model.scenarios import Scenario
 from unisono.cost_model.step import USUAL_BUCKET_MB
@@ -26,7 +26,11 @@ AUTO_SECONDS = 10.0
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What was chosen for a run, for all its sessions."""
+    """What was chosen for a run, for all its sessions.
+
+    `phases` is 0 where the usual ones were the cheaper: on another number of machines the run
+    takes those that are usual there.
+    """
 
     strategy: str
     bits: int
@@ -34,6 +38,7 @@ class Choice(msgspec.Struct, frozen=True):
     every: int = 1
     bucket_mb: float = USUAL_BUCKET_MB
     machines: int = 0  # it was chosen for; 0 is not known
+    phases: int = 0
     format: int = 1
 
 
@@ -82,6 +87,7 @@ def chosen(choice: Choice, step: int = 0) -> Chose:
         reason=choice.reason,
         every=choice.every,
         bucket_mb=choice.bucket_mb,
+        phases=(choice.phases or usual_phases(choice.machines)) if choice.bits < 32 else 1,
     )
 
 
@@ -123,8 +129,15 @@ def choose(found: Forecast) -> Choice:
     reason += f"; {price.format(bits=exchange.bits, often=how_often(exchange.every))}"
     if way.speedup <= 1:
         reason += "; one machine alone would be faster"
+    usual = exchange.phases == usual_phases(way.machines)
     return Choice(
-        exchange.strategy, exchange.bits, reason, exchange.every, way.bucket_mb, way.machines
+        exchange.strategy,
+        exchange.bits,
+        reason,
+        exchange.every,
+        way.bucket_mb,
+        way.machines,
+        0 if usual or exchange.bits == 32 else exchange.phases,
     )
 
 
@@ -141,6 +154,7 @@ def _with(settings: Settings, choice: Choice) -> Settings:
     changes: dict[str, object] = {
         "strategy": choice.strategy,
         "bucket_mb": sync.bucket_mb or choice.bucket_mb,
+        "phases": sync.phases or choice.phases,
     }
     if choice.bits < 32:
         changes["bits"] = choice.bits

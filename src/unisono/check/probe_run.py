@@ -288,6 +288,7 @@ def _job(
         bucket_mb=sync.bucket_mb,
         strategy=sync.strategy,
         bits=sync.bits,
+        phases=sync.phases,
         local_steps=sync.local_steps,
         warmup_steps=0 if sync.strategy == AUTO else sync.warmup_steps,
         closing_steps=max(0, closing - (limits.max_steps - updates)),

@@ -3,8 +3,17 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, Link, ring_bytes
+from unisono.cost_model.exchange import (
+    BYTES_PER_FLOAT32,
+    Exchange,
+    Link,
+    cheaper_phases,
+    quantized_bytes,
+    ring_bytes,
+    usual_phases,
+)
 from unisono.cost_model.probe_results import Gradient, TrainingJob
 from unisono.cost_model.step import (
     USUAL_BUCKET_MB,
@@ -68,10 +77,14 @@ def exchange_by(
     bits: int = 32,
     every: int = 1,
     low_rank_numbers: int = 0,
+    phases: int = 0,
 ) -> Exchange:
-    """Return what a strategy exchanges; `bits` and `every` count where it heeds them."""
+    """Return what a strategy exchanges; `bits`, `every`, `phases` count where it heeds them."""
     sent_bits, rounds = facts.bits(bits), facts.every(every)
-    payload = Payload(parameters, cluster.nodes, cluster.ranks, sent_bits, low_rank_numbers)
+    phases = (phases or usual_phases(cluster.senders)) if facts.quantized else 1
+    payload = Payload(
+        parameters, cluster.nodes, cluster.ranks, sent_bits, low_rank_numbers, phases
+    )
     # A machine sums within itself first if one of its processes sends for all.
     hierarchical = facts.quantized and cluster.nodes > 1
     return Exchange(
@@ -86,6 +99,7 @@ def exchange_by(
         inside_bytes=ring_bytes(parameters, cluster.workers) if hierarchical else 0.0,
         low_rank=facts.low_rank,
         delays_embedding=facts.delays_embedding,
+        phases=phases,
     )
 
 
@@ -106,13 +120,16 @@ def configured_exchange(job: TrainingJob, cluster: Cluster) -> Exchange | None:
         bits=job.bits,
         every=job.local_steps,
         low_rank_numbers=job.low_rank_numbers,
+        phases=job.phases,
     )
 
 
-def hiding_steps(facts: StrategyFacts, parameters: int, cluster: Cluster, each: float) -> int:
+def hiding_steps(
+    facts: StrategyFacts, parameters: int, cluster: Cluster, each: float, phases: int = 0
+) -> int:
     """Return the fewest local updates, of `each` so many seconds, that hide an exchange."""
-    count = exchange_by(facts, parameters, cluster, bits=LOCAL_BITS).card_bytes
-    sending = cluster.link.seconds(count, cluster.senders - 1)
+    sent = exchange_by(facts, parameters, cluster, bits=LOCAL_BITS, phases=phases)
+    sending = cluster.link.seconds(sent.card_bytes, sent.phases)
     every = min(MOST_LOCAL_STEPS, max(1, math.ceil(sending / BUSY / each)))
     while not _divides(every):
         every += 1
@@ -126,11 +143,16 @@ def _divides(every: int) -> bool:
 
 
 def choices(
-    parameters: int, cluster: Cluster, work: ComputeTimes, low_rank_numbers: int = 0
+    parameters: int,
+    cluster: Cluster,
+    work: ComputeTimes,
+    low_rank_numbers: int = 0,
+    phases: int = 0,
 ) -> list[Exchange]:
     """Return the exchanges to compare, the least drastic first.
 
-    A low-rank one is among them if it is known how many numbers it sends.
+    A low-rank one is among them if it is known how many numbers it sends. Without `phases`,
+    those are taken that are cheaper.
     """
     if cluster.nodes == 1:
         return [exact_exchange(parameters, cluster)]
@@ -138,19 +160,34 @@ def choices(
         exchange
         for facts in STRATEGIES.values()
         if facts.listed and (low_rank_numbers or not facts.low_rank)
-        for exchange in _variants(facts, parameters, cluster, work, low_rank_numbers)
+        for exchange in _variants(facts, parameters, cluster, work, low_rank_numbers, phases)
     ]
 
 
 def _variants(
-    facts: StrategyFacts, parameters: int, cluster: Cluster, work: ComputeTimes, low_rank: int
+    facts: StrategyFacts,
+    parameters: int,
+    cluster: Cluster,
+    work: ComputeTimes,
+    low_rank: int,
+    wanted: int,
 ) -> Iterator[Exchange]:
+    exchange = partial(exchange_by, facts, parameters, cluster)
     if facts.local:
-        every = hiding_steps(facts, parameters, cluster, work.seconds)
-        yield exchange_by(facts, parameters, cluster, bits=LOCAL_BITS, every=every)
+        phases = wanted or _phases(parameters, cluster, LOCAL_BITS)
+        every = hiding_steps(facts, parameters, cluster, work.seconds, phases)
+        yield exchange(bits=LOCAL_BITS, every=every, phases=phases)
         return
     for bits in QUANTIZED_BITS if facts.quantized else (32,):
-        yield exchange_by(facts, parameters, cluster, bits=bits, low_rank_numbers=low_rank)
+        phases = wanted or _phases(parameters, cluster, bits)
+        yield exchange(bits=bits, low_rank_numbers=low_rank, phases=phases)
+
+
+def _phases(parameters: int, cluster: Cluster, bits: int) -> int:
+    """Return in how many phases quantized gradients are summed sooner."""
+    buckets = len(buckets_of(parameters * BYTES_PER_FLOAT32, USUAL_BUCKET_MB))
+    message = quantized_bytes(parameters, bits)
+    return cheaper_phases(message, cluster.senders, cluster.link, buckets)
 
 
 def step_on(
@@ -169,7 +206,8 @@ def step_on(
     """
     link = cluster.link if cluster.nodes > 1 else cluster.inside
     ring = exchange.bits == 32
-    hops = 2 * (cluster.ranks - 1) if ring else cluster.senders - 1
+    # A ring passes messages on. A quantized one goes to all others at once, in every phase.
+    hops = 2 * (cluster.ranks - 1) if ring else exchange.phases
     gradient_bytes = parameters * BYTES_PER_FLOAT32
     if exchange.low_rank:
         hops *= LOW_RANK_SUMS * len(buckets_of(gradient_bytes, bucket_mb))

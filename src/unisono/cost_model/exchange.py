@@ -68,7 +68,7 @@ class Exchange:
     `inside_bytes` are those that each process passes on within its machine, in every update. A
     `low_rank` one sends products of matrices, in sums that follow each other. If it
     `delays_embedding`, the gradient of the embedding is sent first, and what is not ready yet
-    goes with the next update.
+    goes with the next update. Quantized numbers are summed in so many `phases`.
     """
 
     name: str
@@ -82,6 +82,7 @@ class Exchange:
     inside_bytes: float = 0.0
     low_rank: bool = False
     delays_embedding: bool = False
+    phases: int = 1
 
 
 def quantized_bytes(numbers: int, bits: int) -> float:
@@ -105,8 +106,9 @@ def low_rank_numbers(rows: int, columns: int, rank: int, least: int = 2) -> int:
 def gathered(payload: float, senders: int) -> float:
     """Return what goes through one card if every sender hands its bytes to all others.
 
-    This is how quantized numbers travel: they cannot be added on the way. For two machines
-    that costs no more than a ring; for four, each card carries three times its own message.
+    This is how quantized numbers travel in one phase: they cannot be added on the way. For two
+    machines that costs no more than a ring; for four, each card carries three times its own
+    message.
     """
     return (senders - 1) * payload
 
@@ -119,17 +121,40 @@ def usual_phases(senders: int) -> int:
     return 1 if senders <= 2 else 2
 
 
+def summed_bytes(payload: float, senders: int, phases: int = 0) -> float:
+    """Return what goes through one card to sum quantized numbers in so many `phases`.
+
+    0 means `usual_phases`.
+    """
+    two = (phases or usual_phases(senders)) == 2
+    return in_two_phases(payload, senders) if two else gathered(payload, senders)
+
+
+def cheaper_phases(payload: float, senders: int, link: Link, messages: int) -> int:
+    """Return in how many phases `payload`, in so many `messages`, is summed sooner.
+
+    A machine sends to all others at once: each phase of a message has one latency.
+    """
+    seconds = {
+        phases: link.seconds(summed_bytes(payload, senders, phases), phases * messages)
+        for phases in (1, 2)
+    }
+    return 2 if senders > 2 and seconds[2] < seconds[1] else 1
+
+
 def in_two_phases(payload: float, senders: int) -> float:
     """Return what goes through one card if every sender sums a share and hands it out."""
     return 2 * (senders - 1) / senders * payload if senders > 1 else 0.0
 
 
-def agreement_bytes(numbers: int, machines: int, *, averages: bool = False) -> float:
+def agreement_bytes(
+    numbers: int, machines: int, *, averages: bool = False, phases: int = 0
+) -> float:
     """Return what goes through one card until machines that went apart have the same weights.
 
-    They send weights and both moments of the optimizer in 16 bits each; many machines send the
-    weights in 32. Moving `averages`, if there are any, take 32.
+    They send weights and both moments of the optimizer in 16 bits each; many machines that sum
+    in one of the `phases` send the weights in 32. Moving `averages`, if there are any, take 32.
     """
-    quantized = gathered(quantized_bytes(numbers, 16), machines)
+    quantized = summed_bytes(quantized_bytes(numbers, 16), machines, phases)
     weights = min(quantized, ring_bytes(numbers, machines))
     return weights + (2 + averages * 2) * ring_bytes(numbers, machines, 2)

@@ -90,6 +90,7 @@ class TrainingJob(msgspec.Struct, frozen=True):
     during which gradients become final and can be sent: that of the last micro-batch.
     `bucket_mb` is 0 if it is not set. Machines make local updates after `warmup_steps` and
     until `closing_steps` before the end. `averages` says whether weights have moving averages.
+    Quantized numbers are summed in so many `phases`; 0 means that the strategy decides.
     `low_rank_numbers` are those that PowerSGD sends of a gradient; `outer_momentum` says
     whether DiLoCo's outer optimizer keeps one.
     """
@@ -104,6 +105,7 @@ class TrainingJob(msgspec.Struct, frozen=True):
     bucket_mb: float = 0.0
     strategy: str = DEFAULT_STRATEGY
     bits: int = 32
+    phases: int = 0
     local_steps: int = 1
     warmup_steps: int = 0
     closing_steps: int = 0

@@ -7,7 +7,7 @@ from statistics import median
 
 from unisono.cost_model.cluster import INSIDE, Cluster, exact_exchange, step_on
 from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, Link, ring_bytes
-from unisono.cost_model.probe_results import ProbeResults, Update, computing_of
+from unisono.cost_model.probe_results import Packing, ProbeResults, Update, computing_of
 from unisono.cost_model.step import USUAL_BUCKET_MB, ComputeTimes, StepCost
 
 BUCKETS_MB = (USUAL_BUCKET_MB, 16.0, 8.0, 4.0, 2.0, 1.0)
@@ -153,11 +153,22 @@ class ProbedMachines:
         """Return the CPU seconds that an update takes to make its exchange smaller."""
         measured = self.measured
         packing = {packing.bits: packing for packing in measured.packings}.get(exchange.bits)
-        each = packing.pack + cluster.senders * packing.unpack if packing else 0.0
+        each = _packing_seconds(packing, cluster.senders, exchange.phases) if packing else 0.0
         each += measured.outer_seconds if exchange.local else 0.0
         whole = each * measured.job.parameters
         whole += measured.narrowing_seconds if exchange.low_rank else 0.0
         return whole / exchange.every
+
+
+def _packing_seconds(packing: Packing, senders: int, phases: int) -> float:
+    """Return the CPU seconds for each number.
+
+    In two phases a process adds up only its share of what others send, quantizes that once more
+    and dequantizes each sum once.
+    """
+    if phases == 1:
+        return packing.pack + senders * packing.unpack
+    return (1 + 1 / senders) * packing.pack + (2 - 1 / senders) * packing.unpack
 
 
 def _taxed(work: ComputeTimes, seconds: float) -> ComputeTimes:

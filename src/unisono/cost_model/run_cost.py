@@ -42,7 +42,8 @@ def run_cost_of(
     first = opening or step
     meetings = _meetings(job) if exchange.local else 0
     count = len(machines.members)
-    each = link.seconds(agreement_bytes(job.parameters, count, averages=job.averages))
+    sent = agreement_bytes(job.parameters, count, averages=job.averages, phases=exchange.phases)
+    each = link.seconds(sent)
     exposed = (job.updates - together) * step.exposed + together * first.exposed
     waiting = exposed + meetings * each + _saving(machines, exchange)
     computing = (job.updates - together) * step.computing + together * first.computing

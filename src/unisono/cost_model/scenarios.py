@@ -16,7 +16,7 @@ from unisono.cost_model.cluster import (
     configured_exchange,
     exchange_by,
 )
-from unisono.cost_model.exchange import Exchange
+from unisono.cost_model.exchange import Exchange, usual_phases
 from unisono.cost_model.probe_results import ProbeResults, TrainingJob
 from unisono.cost_model.probe_rounds import FREE_TOLL, ProbedMachines
 from unisono.cost_model.step import USUAL_BUCKET_MB, ComputeTimes, StepCost
@@ -195,7 +195,10 @@ def scenarios_on(machines: ProbedMachines, price: float, alone: Scenario) -> Sce
 
 def _exchanges(job: TrainingJob, cluster: Cluster, work: ComputeTimes) -> list[Exchange]:
     """Return the exchanges to compare, the configured one among them."""
-    exact, *others = choices(job.parameters, cluster, work, job.low_rank_numbers)
+    # Only "auto" weighs latency; a strategy that was named takes the usual phases.
+    usual = 0 if job.strategy == AUTO else usual_phases(cluster.senders)
+    phases = job.phases or usual
+    exact, *others = choices(job.parameters, cluster, work, job.low_rank_numbers, phases)
     asked = configured_exchange(job, cluster)
     if asked is None or asked in (exact, *others):
         return [exact, *others]
@@ -254,7 +257,9 @@ class _MoreLocalSteps:
             every, bits = 2 * way.exchange.every, way.exchange.bits
             if every > MOST_LOCAL_STEPS:
                 break
-            twice = exchange_by(facts, parameters, cluster, bits=bits, every=every)
+            twice = exchange_by(
+                facts, parameters, cluster, bits=bits, every=every, phases=way.exchange.phases
+            )
             rarer = scenario_of(self.machines, twice, self.price, self.alone)
             if rarer.step.seconds > (1 - WORTH_A_STEP) * way.step.seconds:
                 break

@@ -9,7 +9,13 @@ them asks for a strategy by its name.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from unisono.cost_model.exchange import QUANTIZED_BLOCK, gathered, quantized_bytes, ring_bytes
+from unisono.cost_model.exchange import (
+    QUANTIZED_BLOCK,
+    quantized_bytes,
+    ring_bytes,
+    summed_bytes,
+    usual_phases,
+)
 
 AUTO = "auto"  # `sync.strategy`: measure first, then choose one of those that are `automatic`
 
@@ -19,7 +25,7 @@ class Payload:
     """One gradient to exchange: how many numbers, in how many bits, among whom.
 
     `low_rank_numbers` is what is left of `parameters` once each matrix is a product of two
-    narrow ones.
+    narrow ones. Quantized numbers are summed in so many `phases`; 0 means as many as usual.
     """
 
     parameters: int
@@ -27,6 +33,14 @@ class Payload:
     processes: int
     bits: int = 32
     low_rank_numbers: int = 0
+    phases: int = 0
+
+    @property
+    def times(self) -> str:
+        """Return in words how often a quantized message passes each card."""
+        two = (self.phases or usual_phases(self.senders)) == 2
+        once = f"({self.senders} − 1)"
+        return f"2 · {once}/{self.senders}" if two else once
 
     @property
     def senders(self) -> int:
@@ -90,12 +104,13 @@ def _low_rank_factors(payload: Payload) -> float:
 
 
 def _quantized_gradient(payload: Payload) -> float:
-    return gathered(quantized_bytes(payload.parameters, payload.bits), payload.senders)
+    message = quantized_bytes(payload.parameters, payload.bits)
+    return summed_bytes(message, payload.senders, payload.phases)
 
 
 _RING = "2 · ({ranks} − 1)/{ranks} · 4 bytes · {parameters:,} parameters"
 _QUANTIZED = (
-    f"({{senders}} − 1) · {{bits}} bits and a factor for {QUANTIZED_BLOCK} · "
+    f"{{times}} · {{bits}} bits and a factor for {QUANTIZED_BLOCK} · "
     "{parameters:,} parameters"
 )
 

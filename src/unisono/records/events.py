@@ -48,10 +48,10 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
     mixes, if there are several. `interface` and `address` belong to the network over which
     this process exchanges gradients; they are empty for a process alone. The `strategy` sends
     numbers of `bits` bits once in `every` updates, and gradients in buckets of `bucket_mb`; 0
-    means that an older version did not record it. `fabric` lists the InfiniBand or RoCE
-    adapters that NCCL uses, `gpu` is the name of its GPU, `precision` that of its arithmetic.
-    Of all `parameters`, `trained` are not frozen; 0 means all. `start` is where the first
-    weights of the run come from, and `start_sha256` their hash; rank 0 alone records them.
+    means that an older version did not record it. Of `phases`, 0 means the usual. `fabric`
+    lists the InfiniBand or RoCE adapters that NCCL uses, `gpu` names its GPU, `precision` its
+    arithmetic. Of all `parameters`, `trained` are not frozen; 0 means all. `start` is where the
+    first weights of the run come from, `start_sha256` their hash; rank 0 alone records them.
     """
 
     step: Whole
@@ -76,6 +76,7 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
     bits: Whole = 32
     every: Whole = 1
     bucket_mb: Number = 0.0
+    phases: Whole = 1
     trained: Whole = 0
     start: str = ""
     start_sha256: str = ""
@@ -196,8 +197,8 @@ class Warned(Event, frozen=True, kw_only=True, tag="warned"):
 class Chose(Event, frozen=True, kw_only=True, tag="chose"):
     """The run chose how to exchange gradients (`sync.strategy = "auto"`).
 
-    Machines with local updates synchronise weights once in `every` updates. `bucket_mb` is 0
-    in events of versions that did not choose it.
+    Machines with local updates synchronise weights once in `every` updates. `bucket_mb` is 0 if
+    it was not chosen yet. Quantized numbers are summed in so many `phases`.
     """
 
     step: Whole
@@ -206,15 +207,17 @@ class Chose(Event, frozen=True, kw_only=True, tag="chose"):
     reason: str
     every: Whole = 1
     bucket_mb: Number = 0.0
+    phases: Whole = 1
 
     @property
     def message(self) -> str:
-        bits = f" in {self.bits} bits" if self.bits < 32 else ""
+        two = " and two phases" if self.phases == 2 else ""
+        bits = f" in {self.bits} bits{two}" if self.bits < 32 else ""
         buckets = f", {self.bucket_mb:g} MB at a time" if self.bucket_mb else ""
-        what = f"{self.strategy} exchanges gradients{bits}{buckets}"
+        what = f"exchanges gradients{bits}{buckets}"
         if is_local(self.strategy):
-            what = f"{self.strategy} synchronises weights{bits}, {how_often(self.every)}"
-        return f"{what}: {self.reason}"
+            what = f"synchronises weights{bits}, {how_often(self.every)}"
+        return f"{self.strategy} {what}: {self.reason}"
 
 
 def how_often(every: int) -> str:
@@ -384,8 +387,7 @@ def note_damage(error: Exception, damaged: list[str] | None) -> None:
 
 
 def _with_nulls(line: bytes, error: Exception, damaged: list[str] | None) -> Iterator[AnyEvent]:
-    # JSON cannot hold a number that is not finite: it becomes null, and no event uses null
-    # for anything else.
+    # JSON turns a number that is not finite into null; no event uses null for anything else.
     try:
         table = msgspec.json.decode(line, type=dict[str, Any])
         nulls = {key for key, value in table.items() if value is None}

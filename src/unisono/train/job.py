@@ -198,6 +198,7 @@ def _started(
         bits=facts.bits(sync.bits),
         every=facts.every(sync.local_steps),
         bucket_mb=sync.bucket_mb or USUAL_BUCKET_MB,
+        phases=sync.phases if facts.quantized else 1,
     )
 
 

@@ -34,7 +34,7 @@ def arithmetic(case: Case) -> str:
         return f"what {facts.name} sends is unknown: the sizes of the model are not recorded"
     formula = facts.arithmetic.format(
         ranks=case.size,
-        senders=payload.senders,
+        times=payload.times,
         bits=payload.bits,
         parameters=case.trained,
         numbers=payload.low_rank_numbers,
@@ -68,6 +68,7 @@ def _payload(case: Case) -> strategies.Payload:
         case.size,
         starts[0].bits if starts else 32,
         _low_rank_numbers(case) if _facts(case).low_rank else 0,
+        starts[0].phases if starts else 1,
     )
 
 
