@@ -26,7 +26,7 @@ test: setup check ## lint, types and all tests but the long ones
 	$(BIN)/python -m pytest -rs -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not container"
 
 long: setup ## tests of minutes each: the self-test, the wheel
-	$(BIN)/python -m pytest -m long
+	$(BIN)/python -m pytest -rs -n 2 --dist load -m long
 
 quick: setup ## the default tier: no other processes, a few minutes
 	$(BIN)/python -m pytest -m "not ranks and not slow and not long and not container"

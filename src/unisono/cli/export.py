@@ -148,7 +148,9 @@ def _show(place: Path, proof: Any, as_json: bool) -> None:
         print(json.dumps({"export": str(place), **msgspec.to_builtins(proof)}))
         return
     print(f"{place}: {proof.megabytes:.1f} MB (bundle: {proof.megabytes_before:.1f} MB)")
-    print(f"identical translations  {proof.identical:.1%} of {proof.sentences:,}")
+    print(
+        f"identical translations  {proof.identical:.1%} of {proof.sentences:,}{_native(proof)}"
+    )
     for name, found in (("BLEU", proof.bleu), ("chrF", proof.chrf)):
         if found:
             print(
@@ -159,4 +161,12 @@ def _show(place: Path, proof: Any, as_json: bool) -> None:
     print(
         f"sentences a second      {proof.sentences_per_second_before:.0f} → "
         f"{proof.sentences_per_second:.0f}, {ratio:.1f} times as many"
+    )
+
+
+def _native(proof: Any) -> str:
+    if proof.identical_natively is None:
+        return ""
+    return (
+        f" by our length penalty, {proof.identical_natively:.1%} by that of the other program"
     )

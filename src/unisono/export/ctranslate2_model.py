@@ -21,9 +21,6 @@ from torch import Tensor, nn
 from unisono.models.positions import sinusoids
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import TransformerModel
-from unisono.text.load import BytePieces
-from unisono.text.sentence_pieces import SentencePieces
-from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID, Tokenizer
 
 ACTIVATIONS = {
     "relu": Activation.RELU,
@@ -31,22 +28,6 @@ ACTIVATIONS = {
     "swiglu": Activation.SWISH,
     "silu": Activation.SWISH,
 }
-SPECIAL_TOKENS = {
-    PADDING_ID: "<pad>",
-    UNKNOWN_ID: "<unk>",
-    BEGIN_ID: "<s>",
-    END_ID: "</s>",
-}
-
-
-def tokens_of(tokenizer: Tokenizer) -> list[str]:
-    """Return a token for each id: the piece, as SentencePiece itself writes it."""
-    if isinstance(tokenizer, SentencePieces):
-        texts = [piece.text for piece in tokenizer.pieces()]
-    else:
-        texts = [f"<0x{byte:02X}>" for byte in range(-len(SPECIAL_TOKENS), 256)]
-        texts = texts[: BytePieces.size]
-    return [SPECIAL_TOKENS.get(i, text) for i, text in enumerate(texts)]
 
 
 def write_ctranslate2(
@@ -93,6 +74,8 @@ def _spec(model: TransformerModel, positions: int) -> TransformerSpec:
     }
     for use, (place, rows) in embeddings.items():
         place.weight = _array(_matrix(model, use)[:rows])
+    if model.output.bias is not None:
+        decoder.projection.bias = _array(model.output.bias)
     for side, part in (("source", encoder), ("target", decoder)):
         if not rotary:
             part.position_encodings.encodings = _positions(model, side, positions)

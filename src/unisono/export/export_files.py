@@ -5,7 +5,7 @@ from pathlib import Path
 
 from unisono import atomic
 from unisono.bundle.reader import Bundle
-from unisono.export.ctranslate2_model import tokens_of, write_ctranslate2
+from unisono.export.ctranslate2_model import write_ctranslate2
 from unisono.export.engine import load_engine
 from unisono.export.proof import ExportProof
 from unisono.export.proven_export import (
@@ -14,6 +14,7 @@ from unisono.export.proven_export import (
     read_export,
     write_proven,
 )
+from unisono.export.tokens import tokens_of
 from unisono.text.load import load_tokenizers
 from unisono.text.normalise import Normalisation
 from unisono.text.tokenizer import Tokenizers

@@ -15,7 +15,7 @@ from transformers.utils import logging
 from unisono.bundle.reader import Bundle
 from unisono.errors import DataError
 from unisono.export.huggingface_model import write_huggingface_model
-from unisono.export.huggingface_tokenizer import write_tokenizer
+from unisono.export.huggingface_tokenizer import write_marian_tokenizer, write_tokenizer
 from unisono.export.proof import ExportProof
 from unisono.export.proven_export import (
     ExportDescription,
@@ -26,6 +26,9 @@ from unisono.export.proven_export import (
 from unisono.text.document_parts import side_by_side
 from unisono.text.long_sentences import split_to_fit
 from unisono.text.sentence_pieces import SentencePieces
+from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID, SHARED_KIND
+from unisono.translate.beam import length_penalty
+from unisono.translate.settings import Decoding
 from unisono.translate.translator import Translation
 
 TOKENS_AT_ONCE = 2000
@@ -37,10 +40,15 @@ class HuggingfaceTranslator:
 
     They are loaded when they are needed: their threads would stop the workers that our own
     search forks in a proof.
+
+    transformers keeps and ends the same prefixes as our search does, but ranks what has ended
+    by another length penalty. A translation is the best by ours; `native` is the one that
+    `generate` puts first.
     """
 
     directory: Path
     language: str
+    decoding: Decoding
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -70,7 +78,9 @@ class HuggingfaceTranslator:
         split = [self._parts(line) for line in lines]
         found = iter(self._search([part for parts in split for part in parts]))
         for parts in split:
-            yield Translation(side_by_side(list(islice(found, len(parts)))), len(parts))
+            both = list(islice(found, len(parts)))
+            best, native = (side_by_side([pair[n] for pair in both]) for n in (0, 1))
+            yield Translation(best, len(parts), native=native)
 
     def _parts(self, line: str) -> list[str]:
         spans = split_to_fit(line, self._fits, self.language)
@@ -82,10 +92,10 @@ class HuggingfaceTranslator:
     def _length(self, text: str) -> int:
         return len(self.tokenizer(text).input_ids)
 
-    def _search(self, texts: list[str]) -> list[str]:
+    def _search(self, texts: list[str]) -> list[tuple[str, str]]:
         lengths = [self._length(text) for text in texts]
         order = sorted(range(len(texts)), key=lambda place: -lengths[place])
-        found: dict[int, str] = {}
+        found: dict[int, tuple[str, str]] = {}
         while order:
             count = max(1, TOKENS_AT_ONCE // lengths[order[0]])
             some, order = order[:count], order[count:]
@@ -93,9 +103,38 @@ class HuggingfaceTranslator:
         return [found[place] for place in range(len(texts))]
 
     @torch.inference_mode()
-    def _generate(self, texts: list[str]) -> list[str]:
+    def _generate(self, texts: list[str]) -> list[tuple[str, str]]:
+        """Return the best translation of each text by our ranking, and by theirs."""
         inputs = self.tokenizer(texts, return_tensors="pt", padding=True)
-        rows = self.model.generate(**inputs)
+        beams = self.model.generation_config.num_beams
+        found = self.model.generate(
+            **inputs,
+            num_return_sequences=beams,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        if beams == 1:
+            rows = self._decoded(found.sequences)
+            return list(zip(rows, rows, strict=True))
+        penalty = self.model.generation_config.length_penalty
+        ranked = [
+            self._rank(ids, score, penalty)
+            for ids, score in zip(
+                found.sequences.tolist(), found.sequences_scores.tolist(), strict=True
+            )
+        ]
+        firsts = range(0, len(ranked), beams)
+        best = [max(range(n, n + beams), key=ranked.__getitem__) for n in firsts]
+        ours, theirs = (self._decoded(found.sequences[list(rows)]) for rows in (best, firsts))
+        return list(zip(ours, theirs, strict=True))
+
+    def _rank(self, ids: list[int], score: float, penalty: float) -> float:
+        """Return our score of a translation, given theirs, which counts the end."""
+        pieces = sum(i not in (PADDING_ID, BEGIN_ID, END_ID) for i in ids)
+        their_penalty = float((pieces + 1) ** penalty)
+        return score * their_penalty / length_penalty(pieces, self.decoding)
+
+    def _decoded(self, rows: Any) -> list[str]:
         return [
             str(text) for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)
         ]
@@ -112,7 +151,8 @@ def write_huggingface(
 ) -> ExportProof:
     """Write an export of `bundle` for transformers to `path`, as `write_export` does.
 
-    The proof translates with the generation settings that the export carries.
+    The proof translates with the generation settings that the export carries, and says how
+    many translations are the same by our ranking and by that of transformers.
     """
     about = bundle.description
     description = ExportDescription(to="huggingface", quantization=quantization, bundle=about)
@@ -120,7 +160,10 @@ def write_huggingface(
     def fill(directory: Path) -> None:
         rows = position_rows_of(about)
         write_huggingface_model(directory, bundle.model(), about, rows, quantization)
-        if isinstance(bundle.tokenizers.target, SentencePieces):
+        if bundle.tokenizers.kind == SHARED_KIND:
+            languages = about.source_language, about.target_language
+            write_marian_tokenizer(directory, bundle.tokenizers, languages, about.max_pieces)
+        elif isinstance(bundle.tokenizers.target, SentencePieces):
             write_tokenizer(
                 directory,
                 bundle.tokenizers.target,
@@ -130,15 +173,15 @@ def write_huggingface(
             )
 
     def load(directory: Path) -> HuggingfaceTranslator:
-        return HuggingfaceTranslator(directory, about.source_language)
+        return HuggingfaceTranslator(directory, about.source_language, about.decoding)
 
     return write_proven(path, description, fill, load, prove, force=force)
 
 
 def open_huggingface(path: Path) -> HuggingfaceTranslator:
     """Check every file of the export at `path` and return its translator."""
-    language = read_export(path, "huggingface").bundle.source_language
-    return HuggingfaceTranslator(path, language)
+    about = read_export(path, "huggingface").bundle
+    return HuggingfaceTranslator(path, about.source_language, about.decoding)
 
 
 @contextmanager

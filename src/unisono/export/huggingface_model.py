@@ -92,7 +92,8 @@ def _generation(decoding: Decoding, max_pieces: int) -> dict[str, Any]:
         "num_beams": decoding.beam,
         "length_penalty": round(fitting, 4),
         "early_stopping": decoding.beam > 1,
-        "max_new_tokens": int(decoding.max_ratio * max_pieces) + decoding.max_extra,
+        # The end counts there.
+        "max_new_tokens": int(decoding.max_ratio * max_pieces) + decoding.max_extra + 1,
         "suppress_tokens": [PADDING_ID, BEGIN_ID],
         "do_sample": False,
     }
@@ -102,7 +103,10 @@ def _weights(model: TransformerModel, positions: int) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for name, use in _embeddings(model):
         found[f"{name}.weight"] = model.embeddings[use][: model.vocabulary]
-    found["final_logits_bias"] = torch.zeros(1, model.vocabulary)
+    bias = model.output.bias
+    found["final_logits_bias"] = (
+        torch.zeros(1, model.vocabulary) if bias is None else bias[None]
+    )
     for side, target in (("encoder", "source"), ("decoder", "target")):
         found[f"model.{side}.embed_positions.weight"] = _positions(model, target, positions)
         for number, layer in enumerate(getattr(model, side)):

@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from unisono.export.tokens import SPECIAL_TOKENS, tokens_of
 from unisono.text.normalise import INVISIBLE, OTHER_SPACES, QUOTES
 from unisono.text.sentence_pieces import Kind, Piece, SentencePieces
-from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID
+from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID, Tokenizers
 
-_SPECIAL = {PADDING_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>"}
+_MARIAN_SPECIALS = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>"}
 _MARK = "\u2581"
 
 
@@ -25,14 +26,16 @@ def write_tokenizer(
 ) -> None:
     """Write `tokenizer.json` and `tokenizer_config.json` to `directory`."""
     listed = [
-        Piece(_SPECIAL[number], piece.score, Kind.CONTROL) if number in _SPECIAL else piece
+        Piece(SPECIAL_TOKENS[number], piece.score, Kind.CONTROL)
+        if number in SPECIAL_TOKENS
+        else piece
         for number, piece in enumerate(pieces.pieces())
     ]
     tokenizer = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [_added(number, token) for number, token in _SPECIAL.items()],
+        "added_tokens": [_added(number, token) for number, token in SPECIAL_TOKENS.items()],
         "normalizer": _normalizer(plain_quotes=plain_quotes, lowercase=lowercase),
         "pre_tokenizer": {
             "type": "Metaspace",
@@ -48,10 +51,29 @@ def write_tokenizer(
     names = {"pad": PADDING_ID, "unk": UNKNOWN_ID, "bos": BEGIN_ID, "eos": END_ID}
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **{f"{name}_token": _SPECIAL[number] for name, number in names.items()},
+        **{f"{name}_token": SPECIAL_TOKENS[number] for name, number in names.items()},
         "model_max_length": max_pieces + 1,
         "clean_up_tokenization_spaces": False,
         "model_input_names": ["input_ids", "attention_mask"],
+    }
+    _write(directory / "tokenizer_config.json", settings)
+
+
+def write_marian_tokenizer(
+    directory: Path, tokenizers: Tokenizers, languages: tuple[str, str], max_pieces: int
+) -> None:
+    """Write the files of `MarianTokenizer`: two piece models over one vocabulary."""
+    for name, side in (("source", tokenizers.source), ("target", tokenizers.target)):
+        (directory / f"{name}.spm").write_bytes(side.model)
+    tokens = tokens_of(tokenizers.target)
+    _write(directory / "vocab.json", {token: number for number, token in enumerate(tokens)})
+    settings = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": languages[0],
+        "target_lang": languages[1],
+        **{f"{name}_token": token for name, token in _MARIAN_SPECIALS.items()},
+        "model_max_length": max_pieces + 1,
+        "separate_vocabs": False,
     }
     _write(directory / "tokenizer_config.json", settings)
 
@@ -87,10 +109,10 @@ def _replace(pattern: str, content: str) -> dict[str, Any]:
 
 def _ending() -> dict[str, Any]:
     """Return the step that puts the end behind a line."""
-    end = {"SpecialToken": {"id": _SPECIAL[END_ID], "type_id": 0}}
+    end = {"SpecialToken": {"id": SPECIAL_TOKENS[END_ID], "type_id": 0}}
     line = {"Sequence": {"id": "A", "type_id": 0}}
     other = {"Sequence": {"id": "B", "type_id": 0}}
-    name = _SPECIAL[END_ID]
+    name = SPECIAL_TOKENS[END_ID]
     return {
         "type": "TemplateProcessing",
         "single": [line, end],
@@ -123,7 +145,7 @@ def _bpe(pieces: list[Piece]) -> dict[str, Any]:
     return {
         "type": "BPE",
         "dropout": None,
-        "unk_token": _SPECIAL[UNKNOWN_ID],
+        "unk_token": SPECIAL_TOKENS[UNKNOWN_ID],
         "continuing_subword_prefix": None,
         "end_of_word_suffix": None,
         "fuse_unk": True,

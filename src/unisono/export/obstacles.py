@@ -20,11 +20,7 @@ QUANTIZATIONS = (
 
 def check_exportable(about: Description, to: str, *, where: str) -> None:
     """Raise a ConfigError with the first reason why this model cannot become that format."""
-    if about.model.output_bias or about.tokenizer == SHARED_KIND:
-        reason = "it comes from another program, with a bias or pieces of its own"
-        fix = "use the original: ctranslate2 has converters for it"
-    else:
-        reason, fix = _obstacle(about, to)
+    reason, fix = _obstacle(about, to)
     if reason:
         raise ConfigError(f"{to} cannot hold this model: {reason}", where=where, fix=fix)
 
@@ -42,7 +38,9 @@ def check_quantization(to: str, quantization: str | None) -> None:
 def check_pieces(tokenizers: Tokenizers, to: str, *, where: str) -> None:
     """Raise a ConfigError if Hugging Face's tokenizers would split text in another way."""
     pieces = tokenizers.target
-    if to == "huggingface" and not (isinstance(pieces, SentencePieces) and pieces.is_plain):
+    if to != "huggingface" or pieces.kind == SHARED_KIND:
+        return
+    if not (isinstance(pieces, SentencePieces) and pieces.is_plain):
         raise ConfigError(
             "huggingface cannot hold this model: its SentencePiece model comes from elsewhere "
             "and changes text by rules or symbols of its own",
@@ -55,6 +53,8 @@ def _obstacle(about: Description, to: str) -> tuple[str, str]:
     other = "export it to ctranslate2, which can"
     if to == "ctranslate2":
         return "", ""
+    if about.tokenizer == SHARED_KIND:
+        return _of_two_piece_models(about, to), other
     if about.tokenizer != "sentencepiece":
         return f"its pieces are {about.tokenizer}, not a SentencePiece model", other
     if not about.joint:
@@ -64,6 +64,18 @@ def _obstacle(about: Description, to: str) -> tuple[str, str]:
         return f"its source lines may begin with tags ({', '.join(about.tags)})", other
     reason = _of_argos(about) if to == "argos" else _of_huggingface(about.model)
     return reason, other
+
+
+def _of_two_piece_models(about: Description, to: str) -> str:
+    """Say what is wrong with two piece models over one vocabulary, as Marian has them."""
+    if to == "argos":
+        return "it has a piece model for each language, and a package has room for one"
+    if about.model.norm == "pre":
+        return "it has a piece model for each language, which only Marian, with norms last, has"
+    if about.lowercase or about.plain_quotes:
+        what = "lowercase" if about.lowercase else "plain_quotes"
+        return f"it was trained with `{what}`, which Marian's tokenizer does not do"
+    return _of_huggingface(about.model)
 
 
 def _of_argos(about: Description) -> str:

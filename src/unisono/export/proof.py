@@ -33,7 +33,11 @@ class LineTranslator(Protocol):
 
 
 class ExportProof(msgspec.Struct, frozen=True):
-    """What both engines did with the same lines; the differences need a reference."""
+    """What both engines did with the same lines; the differences need a reference.
+
+    Some engines rank by rules of their own what both of them found: `identical_natively` is
+    the share of what they put first by themselves, and the differences are about that.
+    """
 
     sentences: int
     identical: float
@@ -43,6 +47,7 @@ class ExportProof(msgspec.Struct, frozen=True):
     megabytes_before: float
     bleu: Difference | None = None
     chrf: Difference | None = None
+    identical_natively: float | None = None
 
     @property
     def is_too_bad(self) -> bool:
@@ -62,28 +67,39 @@ def prove(
     # Ours first: its workers are forked, and nothing may have computed before.
     ours, seconds_before = _timed(before, sources, workers)
     theirs, seconds = _timed(after, sources, 1)
-    same = sum(one == other for one, other in zip(ours, theirs, strict=True))
-    found = [
-        _difference(compare(METRICS[name], ours, theirs, references)) if references else None
+    before_texts = [line.text for line in ours]
+    natives = [line.text if line.native is None else line.native for line in theirs]
+    bleu, chrf = (
+        _difference(compare(METRICS[name], before_texts, natives, references))
+        if references
+        else None
         for name in ("BLEU", "chrF")
-    ]
+    )
+    has_native = any(line.native is not None for line in theirs)
     return ExportProof(
         len(sources),
-        same / len(sources),
+        _same(before_texts, [line.text for line in theirs]),
         len(sources) / seconds,
         len(sources) / seconds_before,
         megabytes[1],
         megabytes[0],
-        *found,
+        bleu,
+        chrf,
+        identical_natively=_same(before_texts, natives) if has_native else None,
     )
+
+
+def _same(ours: Sequence[str], theirs: Sequence[str]) -> float:
+    """Return the share of equal lines."""
+    return sum(one == other for one, other in zip(ours, theirs, strict=True)) / len(ours)
 
 
 def _timed(
     translator: LineTranslator, lines: Sequence[str], workers: int
-) -> tuple[list[str], float]:
+) -> tuple[list[Translation], float]:
     began = time.perf_counter()
     stream = translator.translate_stream(lines, max(1000, 250 * workers), workers)
-    return [line.text for line in stream], time.perf_counter() - began
+    return list(stream), time.perf_counter() - began
 
 
 def _difference(found: Comparison) -> Difference:

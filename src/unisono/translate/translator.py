@@ -61,12 +61,14 @@ class Translation:
     """A translated line; in several parts if it was too long for the model.
 
     The first of the `alternatives` is `text`; an empty line has none. They do not count in
-    comparisons: the last bits of their scores depend on the batch.
+    comparisons: the last bits of their scores depend on the batch. `native` is there if another
+    program searched whose own ranking is not ours: the translation that it puts first.
     """
 
     text: str
     parts: int
     alternatives: tuple[RankedTranslation, ...] = field(default=(), compare=False)
+    native: str | None = None
 
 
 @dataclass(frozen=True)
