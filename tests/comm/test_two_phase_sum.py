@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from test_compressed import spoilt_exchanges, sums_over_time
+from test_diloco import attach, exact_run, row_of, update
 
 from support.exchanges import (
     SMALL_BUCKETS,
@@ -26,6 +27,7 @@ from unisono.comm.strategies.quantize import (
     split_message,
 )
 from unisono.comm.strategies.strategy_state import collect, deal
+from unisono.comm.strategies.two_phase_sum import TwoPhaseSum
 from unisono.cost_model.exchange import gathered, in_two_phases
 from unisono.stopwatch import Stopwatch
 
@@ -65,6 +67,76 @@ def test_two_machines_of_two_processes_lose_nothing_either(two_by_two):
     first, *others = two_by_two.run(sums_over_time, 4, SMALL_BUCKETS, 2)
     assert all(other[0] == first[0] for other in others)
     assert first[2] < 2e-6
+
+
+@pytest.fixture(scope="module")
+def three_by_two():
+    """Six real processes that say they are two each on three machines."""
+    group = Ranks(6, workers=2)
+    yield group
+    group.close()
+
+
+@pytest.mark.ranks
+def test_three_machines_of_two_processes_lose_nothing_either(three_by_two):
+    first, *others = three_by_two.run(sums_over_time, 4, SMALL_BUCKETS)
+    assert all(other[0] == first[0] for other in others)
+    assert first[3] > 0
+    assert first[2] < 2e-6
+
+
+def by_nccls_calls(comm, bits):
+    """Sum with the collectives that NCCL gets; gloo knows them, too."""
+    by_gloo = TwoPhaseSum._send_by_gloo
+    TwoPhaseSum._send_by_gloo = TwoPhaseSum._send_by_nccl
+    try:
+        return sums_over_time(comm, bits, SMALL_BUCKETS, 2)
+    finally:
+        TwoPhaseSum._send_by_gloo = by_gloo
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [4], indirect=True)
+def test_the_collectives_of_nccl_come_to_the_same_sum(ranks):
+    found, wanted = ranks.run(by_nccls_calls, 4), ranks.run(sums_over_time, 4, SMALL_BUCKETS, 2)
+    assert all(one[0] == found[0][0] for one in found)
+    assert found[0][2] < 2e-6
+    # Only the order in which an owner adds differs.
+    torch.testing.assert_close(torch.tensor(found[0][0]), torch.tensor(wanted[0][0]))
+
+
+def local_updates(comm, bits):
+    """Make local updates that are summed in two phases; return the weights after each."""
+    replica = attach(comm, bits=bits, local_steps=4, last_local_step=13, phases=2)
+    rows = []
+    for step in range(1, 16):
+        update(replica, comm.world.rank, step)
+        rows.append(row_of(replica.module).numpy())
+    return rows
+
+
+def check_local_updates(found, members):
+    size = len(found)
+    for step in range(1, 16):
+        row, *others = (rows[step - 1] for rows in found)
+        assert all((row == other).all() for other in others) == (step >= 13), step
+        for first in range(0, size, members):
+            mates = [rows[step - 1] for rows in found[first : first + members]]
+            assert all((mate == mates[0]).all() for mate in mates), step
+    exact, start = exact_run(size, 15).numpy(), row_of(new_model()).numpy()
+    assert abs(found[0][-1] - exact).max() < 0.05 * abs(exact - start).max()
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("bits", [32, 4])
+@pytest.mark.parametrize("ranks", [2, 4], indirect=True)
+def test_machines_that_agree_in_two_phases_have_the_same_bits(ranks, bits):
+    check_local_updates(ranks.run(local_updates, bits), members=1)
+
+
+@pytest.mark.ranks
+def test_machines_of_several_processes_agree_in_two_phases(three_by_two):
+    check_local_updates(three_by_two.run(local_updates, 4), members=2)
 
 
 @pytest.mark.ranks
@@ -147,6 +219,34 @@ def test_nothing_is_lost_after_a_machine_left(ranks):
     assert all(torch.equal(row[0], rest[0][0]) for row in rest)
     lost = sent + rest[0][0] + rest[0][2] - wanted - rest[0][1]
     assert float(lost.abs().max() / wanted.abs().max()) < 2e-6
+
+
+def continued(comm, before, after):
+    """Go on from a checkpoint, summing in other phases; return whether anything changed."""
+    rank, size = comm.world.rank, comm.world.size
+    one = Compressed(4, SMALL_BUCKETS, phases=before).attach(new_model(), comm)
+    other = Compressed(4, SMALL_BUCKETS, phases=after).attach(new_model(), comm)
+    sent = sum(exchange(one, rank, step) for step in (1, 2))
+    other.memory.load(deal(comm, collect(comm, one.memory.state())))
+    exchange(other, rank, 0, moved=False)  # DDP makes its buckets anew after the first
+    rest = exchange(other, rank, 3)
+    wanted = sum(exact_gradients(one.module, size, step) for step in (1, 2, 3))
+    left = comm.sum(residual_of(other))
+    lost = float((sent + rest + left - wanted).abs().max() / wanted.abs().max())
+    return rest.tolist(), torch.equal(exchange(one, rank, 3), rest), lost
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [4], indirect=True)
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (1, 2), (2, 1)])
+def test_a_checkpoint_continues_to_the_bit_and_in_other_phases_loses_nothing(
+    ranks, before, after
+):
+    found = ranks.run(continued, before, after)
+    for row, same, lost in found:
+        assert row == found[0][0]
+        assert same == (before == after)
+        assert lost < 2e-6
 
 
 def brute_force(ranks, bits):

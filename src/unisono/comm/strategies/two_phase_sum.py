@@ -75,12 +75,14 @@ class TwoPhaseSum:
         exact = owned.clone()
         rows = split_message(quantize_with_residual(values, self.bits), self.size, self.bits)
         owned.copy_(exact)
-        if values.is_cuda:
-            rows[mine] = 0  # the message that says nothing but zeros
-            received = torch.empty_like(rows)
-            work = dist.all_to_all_single(received, rows, group=self.group, async_op=True)
-            return PendingTwoPhaseSum(self, owned, [work], received), values
-        return self._send_by_gloo(rows, owned, mine), values
+        send = self._send_by_nccl if values.is_cuda else self._send_by_gloo
+        return send(rows, owned, mine), values
+
+    def _send_by_nccl(self, rows: Tensor, owned: Tensor, mine: int) -> "PendingTwoPhaseSum":
+        rows[mine] = 0  # the message that says nothing but zeros
+        received = torch.empty_like(rows)
+        work = dist.all_to_all_single(received, rows, group=self.group, async_op=True)
+        return PendingTwoPhaseSum(self, owned, [work], received)
 
     def _send_by_gloo(self, rows: Tensor, owned: Tensor, mine: int) -> "PendingTwoPhaseSum":
         """Say first what this process is ready to receive in both phases, and then send."""
@@ -140,7 +142,7 @@ class PendingTwoPhaseSum:
         exchange, group = self.exchange, self.exchange.group
         if self.sums is None:
             table = message.new_empty(exchange.size, len(message))
-            work = dist.all_gather_into_tensor(table, message, group, async_op=True)
+            work = dist.all_gather_into_tensor(table.view(-1), message, group, async_op=True)
             works: Sequence[dist.Work | None] = [work]
         else:
             table, mine = self.sums, dist.get_rank(group)
