@@ -2,12 +2,14 @@
 
     python benchmarks/agreeing.py [--ways "compressed bits=4" "diloco bits=4 local_steps=8"]
                                   [--steps 500] [--seeds 1,2,3] [--set train.word_rate=8 …]
+                                  [--nodes 2] [--runs DIRECTORY]
 
-Multi30k with the recipe of examples/multi30k, all its lengths made shorter: two nodes of a
-laboratory train with the exact exchange and with each way, which is a strategy and settings of
-`[sync]`, from the same seeds. Printed for each: the validation loss at the end over that of the
-exact exchange, and BLEU on test_2016_flickr with the paired bootstrap over the translations of
-all seeds. `--set` changes the recipe of all.
+Multi30k with the recipe of examples/multi30k, all its lengths made shorter (5,500 updates are
+its own): nodes of a laboratory train with the exact exchange and with each way, which is a
+strategy and settings of `[sync]`, from the same seeds. Printed for each: the validation loss at
+the end over that of the exact exchange, and BLEU on test_2016_flickr with the paired bootstrap
+over the translations of all seeds. `--set` changes the recipe of all. With `--runs`, the same
+command goes on where it was interrupted.
 The corpus has to be prepared: `unisono prepare examples/multi30k/train.toml`.
 
 The losses along the way are printed as well, so that with the seconds of a step over some link
@@ -57,6 +59,8 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", default=WAYS)
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--nodes", type=int, default=2)
+    parser.add_argument("--runs", type=Path, help="keep the runs here, and continue them")
     parser.add_argument("--set", nargs="+", default=[], dest="changes")
     options = parser.parse_args()
     print(machine())
@@ -65,7 +69,7 @@ def main() -> None:
     runs: dict[str, list[Run]] = {way: [] for way in ways}
     for seed in seeds:
         for way in ways:
-            runs[way].append(trained(way, seed, options.steps, options.changes))
+            runs[way].append(kept_or_trained(way, seed, options))
             told = ", ".join(f"{s}: {loss:.4f}" for s, loss in runs[way][-1].losses.items())
             print(f"    seed {seed}, {way}: {told}", file=sys.stderr, flush=True)
     print(f"{options.steps} updates, seeds {options.seeds} {' '.join(options.changes)}\n")
@@ -75,33 +79,41 @@ def main() -> None:
         print(row(way, runs[way], runs[EXACT]), flush=True)
 
 
-def trained(way: str, seed: int, steps: int, asked: list[str]) -> Run:
-    """Train on two nodes with the changes `asked` for, translate the test set."""
+def kept_or_trained(way: str, seed: int, options: argparse.Namespace) -> Run:
+    """Train in a directory that is kept, if there is to be one."""
+    if options.runs is None:
+        with tempfile.TemporaryDirectory() as directory:
+            return trained(way, seed, options, Path(directory) / "run")
+    name = "-".join([*way.split(), f"{options.nodes}-nodes", f"seed-{seed}"])
+    return trained(way, seed, options, options.runs / name)
+
+
+def trained(way: str, seed: int, options: argparse.Namespace, run: Path) -> Run:
+    """Train with the changes that were asked for, translate the test set."""
     strategy, *settings = way.split()
-    with tempfile.TemporaryDirectory() as directory:
-        run = Path(directory) / "run"
-        every = steps // VALIDATIONS
-        changes = [
-            f"seed={seed}",
-            f"run={run}",
-            f"train.max_steps={steps}",
-            f"schedule.total_steps={steps}",
-            f"schedule.warmup_steps={steps // 10}",
-            f"train.average={1 - 1 / (AVERAGED * steps):.5f}",
-            f"validation.every_steps={every}",
-            f"checkpoint.every_steps={every}",
-            "validation.bleu=false",
-            "validation.best=loss",
-            f"sync.strategy={strategy}",
-            "sync.warmup_steps=0",
-            *(f"sync.{setting}" for setting in settings),
-            *asked,
-        ]
-        called("lab", "--nodes", "2", "--", "train", CONFIG, *sets(changes))
-        source = (TEXT / f"{TEST}.en").read_text("utf-8")
-        said = called("translate", "--model", str(run), "--beam", "1", text=source)
-        losses = {event.step: event.loss for event in read_run(run).validations}
-        return Run({step: loss for step, loss in losses.items() if loss}, said.splitlines())
+    steps, every = options.steps, options.steps // VALIDATIONS
+    changes = [
+        f"seed={seed}",
+        f"run={run}",
+        f"train.max_steps={steps}",
+        f"schedule.total_steps={steps}",
+        f"schedule.warmup_steps={steps // 10}",
+        f"train.average={1 - 1 / (AVERAGED * steps):.5f}",
+        f"validation.every_steps={every}",
+        f"checkpoint.every_steps={every}",
+        "validation.bleu=false",
+        "validation.best=loss",
+        f"sync.strategy={strategy}",
+        "sync.warmup_steps=0",
+        *(f"sync.{setting}" for setting in settings),
+        *options.changes,
+    ]
+    lab = ("lab", "--nodes", str(options.nodes), "--")
+    called(*lab, "train", CONFIG, *sets(changes))
+    source = (TEXT / f"{TEST}.en").read_text("utf-8")
+    said = called("translate", "--model", str(run), "--beam", "1", text=source)
+    losses = {event.step: event.loss for event in read_run(run).validations}
+    return Run({step: loss for step, loss in losses.items() if loss}, said.splitlines())
 
 
 def sets(changes: list[str]) -> list[str]:
