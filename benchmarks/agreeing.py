@@ -2,21 +2,26 @@
 
     python benchmarks/agreeing.py [--ways "compressed bits=4" "diloco bits=4 local_steps=8"]
                                   [--steps 500] [--seeds 1,2,3] [--set train.word_rate=8 …]
-                                  [--nodes 2] [--runs DIRECTORY]
+                                  [--nodes 2] [--runs DIRECTORY [--turn 500]]
 
 Multi30k with the recipe of examples/multi30k, all its lengths made shorter (5,500 updates are
 its own): nodes of a laboratory train with the exact exchange and with each way, which is a
 strategy and settings of `[sync]`, from the same seeds. Printed for each: the validation loss at
 the end over that of the exact exchange, and BLEU on test_2016_flickr with the paired bootstrap
-over the translations of all seeds. `--set` changes the recipe of all. With `--runs`, the same
-command goes on where it was interrupted.
+over the translations of all seeds. `--set` changes the recipe of all.
 The corpus has to be prepared: `unisono prepare examples/multi30k/train.toml`.
+
+A training of full length (`--steps 5500`) takes longer than a shared machine gives at a time.
+`--runs` keeps the runs, and the same command goes on where it was interrupted (SIGTERM stops
+and saves). All ways train `--turn` updates in turn, to be compared before they end.
 
 The losses along the way are printed as well, so that with the seconds of a step over some link
 (benchmarks/network.py) one can tell when a way reaches what the exact one has at its end.
 """
 
 import argparse
+import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,7 +47,7 @@ WAYS = ("compressed bits=4", "diloco bits=4 local_steps=8")
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one training: losses by step, and translations of the test set."""
+    """What came of one training so far: losses by step, and translations of the test set."""
 
     losses: dict[int, float]
     translations: list[str]
@@ -61,41 +66,58 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--runs", type=Path, help="keep the runs here, and continue them")
+    parser.add_argument("--turn", type=int, help="updates until the next way has its turn")
     parser.add_argument("--set", nargs="+", default=[], dest="changes")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped; the same command goes on"))
     print(machine())
+    if options.runs is not None:
+        compare(options, options.runs)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        compare(options, Path(directory))
+
+
+def compare(options: argparse.Namespace, runs: Path) -> None:
+    """Train in every way from every seed in `runs`; print a table."""
     ways = [EXACT, *options.ways]
     seeds = [int(seed) for seed in options.seeds.split(",")]
-    runs: dict[str, list[Run]] = {way: [] for way in ways}
     for seed in seeds:
-        for way in ways:
-            runs[way].append(kept_or_trained(way, seed, options))
-            told = ", ".join(f"{s}: {loss:.4f}" for s, loss in runs[way][-1].losses.items())
-            print(f"    seed {seed}, {way}: {told}", file=sys.stderr, flush=True)
+        for until in turns(options.steps, options.turn or options.steps):
+            for way in ways:
+                train(way, seed, until, options, runs)
+    found = {way: [outcome(way, seed, options, runs) for seed in seeds] for way in ways}
     print(f"{options.steps} updates, seeds {options.seeds} {' '.join(options.changes)}\n")
     print("| way | validation loss | over exact | BLEU | against exact | p |")
     print("|---|---|---|---|---|---|")
     for way in ways:
-        print(row(way, runs[way], runs[EXACT]), flush=True)
+        print(row(way, found[way], found[EXACT]), flush=True)
 
 
-def kept_or_trained(way: str, seed: int, options: argparse.Namespace) -> Run:
-    """Train in a directory that is kept, if there is to be one."""
-    if options.runs is None:
-        with tempfile.TemporaryDirectory() as directory:
-            return trained(way, seed, options, Path(directory) / "run")
-    name = "-".join([*way.split(), f"{options.nodes}-nodes", f"seed-{seed}"])
-    return trained(way, seed, options, options.runs / name)
+def turns(steps: int, turn: int) -> list[int]:
+    """Return the updates after which another way goes on."""
+    return [*range(turn, steps, turn), steps]
 
 
-def trained(way: str, seed: int, options: argparse.Namespace, run: Path) -> Run:
-    """Train with the changes that were asked for, translate the test set."""
+def run_of(way: str, seed: int, options: argparse.Namespace, runs: Path) -> Path:
+    """Return the directory of a run; other settings have another."""
+    told = [*way.split(), f"{options.steps}-updates", *options.changes]
+    name = "-".join([*told, f"{options.nodes}-nodes", f"seed-{seed}"])
+    return runs / re.sub(r"[^\w.=-]", "_", name)
+
+
+def train(way: str, seed: int, until: int, options: argparse.Namespace, runs: Path) -> None:
+    """Train one way on until so many updates; show the losses so far."""
+    run = run_of(way, seed, options, runs)
+    if max(losses_of(run), default=0) >= until:
+        return
     strategy, *settings = way.split()
-    steps, every = options.steps, options.steps // VALIDATIONS
+    steps = options.steps
+    every = min(options.turn or steps, steps // VALIDATIONS)
     changes = [
         f"seed={seed}",
         f"run={run}",
-        f"train.max_steps={steps}",
+        f"train.max_steps={until}",
         f"schedule.total_steps={steps}",
         f"schedule.warmup_steps={steps // 10}",
         f"train.average={1 - 1 / (AVERAGED * steps):.5f}",
@@ -110,10 +132,23 @@ def trained(way: str, seed: int, options: argparse.Namespace, run: Path) -> Run:
     ]
     lab = ("lab", "--nodes", str(options.nodes), "--")
     called(*lab, "train", CONFIG, *sets(changes))
+    told = ", ".join(f"{step}: {loss:.4f}" for step, loss in losses_of(run).items())
+    print(f"    seed {seed}, {way}: {told}", file=sys.stderr, flush=True)
+
+
+def losses_of(run: Path) -> dict[int, float]:
+    """Return the validation losses of a run so far, by step."""
+    if not run.exists():
+        return {}
+    return {event.step: event.loss for event in read_run(run).validations if event.loss}
+
+
+def outcome(way: str, seed: int, options: argparse.Namespace, runs: Path) -> Run:
+    """Translate the test set with what a run has learnt."""
+    run = run_of(way, seed, options, runs)
     source = (TEXT / f"{TEST}.en").read_text("utf-8")
     said = called("translate", "--model", str(run), "--beam", "1", text=source)
-    losses = {event.step: event.loss for event in read_run(run).validations}
-    return Run({step: loss for step, loss in losses.items() if loss}, said.splitlines())
+    return Run(losses_of(run), said.splitlines())
 
 
 def sets(changes: list[str]) -> list[str]:
@@ -124,10 +159,17 @@ def sets(changes: list[str]) -> list[str]:
 def called(*words: str, text: str = "") -> str:
     """Run a command of Unisono; return what it prints."""
     command = [*UNISONO, *words]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")
-    return done.stdout
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            said, problem = process.communicate(text)
+        except BaseException:
+            process.terminate()  # it saves what it has learnt
+            process.communicate()
+            raise
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{problem[-3000:]}")
+    return said
 
 
 def row(way: str, runs: list[Run], exact: list[Run]) -> str:
