@@ -65,6 +65,16 @@ def two_by_two():
     group.close()
 
 
+@pytest.fixture(scope="session")
+def three_by_two():
+    """Six real processes that say they are two each on three machines."""
+    from support.ranks import Ranks
+
+    group = Ranks(6, workers=2)
+    yield group
+    group.close()
+
+
 @pytest.fixture
 def one_core():
     """Train on one core: on a busy machine, two threads wait for each other."""

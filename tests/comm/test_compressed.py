@@ -90,13 +90,13 @@ def test_a_number_that_is_not_finite_reaches_all_and_leaves_no_trace(ranks, bits
         assert gradient == found[0][3]
 
 
-def exchange_with_nobody(comm):
+def exchange_with_nobody(comm, phases):
     """Let the leading process exchange a gradient that no other sends; return what it says."""
     group = dist.new_group(timeout=timedelta(seconds=1))
     if comm.world.leads:
         model, size = new_model(), comm.world.size
         lines = Subgroups(size, size, 1, 0, leads=True, between=group)
-        packed = QuantizedSum(trained_weights(model), lines, 8, "cpu")
+        packed = QuantizedSum(trained_weights(model), lines, 8, "cpu", phases)
         replica = DdpReplica(model, comm, 25.0, packed.send, packed)
         with pytest.raises(RuntimeError) as caught:
             exchange(replica, 0, 1)
@@ -104,9 +104,10 @@ def exchange_with_nobody(comm):
     return how_contact_was_lost(caught.value) if comm.world.leads else ""
 
 
+@pytest.mark.parametrize("phases", [1, 2])
 @pytest.mark.parametrize("ranks", [2], indirect=True)
-def test_what_does_not_arrive_is_an_error_of_the_backward_pass(ranks):
-    assert ranks.run(exchange_with_nobody) == ["Timed out waiting", ""]
+def test_what_does_not_arrive_is_an_error_of_the_backward_pass(ranks, phases):
+    assert ranks.run(exchange_with_nobody, phases) == ["Timed out waiting", ""]
 
 
 def buckets_made(comm, bucket_mb):

@@ -15,7 +15,6 @@ from support.exchanges import (
     new_model,
     residual_of,
 )
-from support.ranks import Ranks
 from unisono.comm.strategies.compressed import Compressed
 from unisono.comm.strategies.quantize import (
     BLOCK,
@@ -69,14 +68,6 @@ def test_two_machines_of_two_processes_lose_nothing_either(two_by_two):
     assert first[2] < 2e-6
 
 
-@pytest.fixture(scope="module")
-def three_by_two():
-    """Six real processes that say they are two each on three machines."""
-    group = Ranks(6, workers=2)
-    yield group
-    group.close()
-
-
 @pytest.mark.ranks
 def test_three_machines_of_two_processes_lose_nothing_either(three_by_two):
     first, *others = three_by_two.run(sums_over_time, 4, SMALL_BUCKETS)
@@ -101,8 +92,7 @@ def test_the_collectives_of_nccl_come_to_the_same_sum(ranks):
     found, wanted = ranks.run(by_nccls_calls, 4), ranks.run(sums_over_time, 4, SMALL_BUCKETS, 2)
     assert all(one[0] == found[0][0] for one in found)
     assert found[0][2] < 2e-6
-    # Only the order in which an owner adds differs.
-    torch.testing.assert_close(torch.tensor(found[0][0]), torch.tensor(wanted[0][0]))
+    assert found[0][0] == wanted[0][0]  # an owner's own message says zeros, in its place
 
 
 def local_updates(comm, bits):
@@ -140,7 +130,7 @@ def test_machines_of_several_processes_agree_in_two_phases(three_by_two):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("ranks", [2], indirect=True)
+@pytest.mark.parametrize("ranks", [2, 3, 4], indirect=True)
 def test_a_number_that_is_not_finite_reaches_all_and_leaves_no_trace(ranks):
     found = ranks.run(spoilt_exchanges, 4, 2)
     for finite, untouched, well, gradient in found:
@@ -188,7 +178,7 @@ def test_two_machines_sum_in_one_phase_and_more_in_two(ranks, phases):
     assert ranks.run(bytes_sent, 8, 0) == ranks.run(bytes_sent, 8, phases)
 
 
-def before_one_leaves(comm):
+def before_some_leave(comm):
     """Return what two updates sent, what all wanted to send, and what a checkpoint holds."""
     replica = Compressed(4, SMALL_BUCKETS, phases=2).attach(new_model(), comm)
     rank, size = comm.world.rank, comm.world.size
@@ -197,7 +187,7 @@ def before_one_leaves(comm):
     return sent, wanted, collect(comm, replica.memory.state())
 
 
-def after_one_left(comm, found):
+def after_some_left(comm, found):
     """Go on with what the checkpoint holds; return what was sent, wanted, and left over."""
     replica = Compressed(4, SMALL_BUCKETS, phases=2).attach(new_model(), comm)
     replica.memory.load(deal(comm, found if comm.world.leads else {}))
@@ -209,13 +199,12 @@ def after_one_left(comm, found):
 
 @pytest.mark.ranks
 @pytest.mark.parametrize("ranks", [4], indirect=True)
-def test_nothing_is_lost_after_a_machine_left(ranks):
-    sent, wanted, found = ranks.run(before_one_leaves)[0]
-    fewer = Ranks(3)
-    try:
-        rest = fewer.run(after_one_left, found)
-    finally:
-        fewer.close()
+@pytest.mark.parametrize("before", ["four machines", "three machines of two processes"])
+def test_nothing_is_lost_after_machines_left(before, ranks, three_by_two, two_by_two):
+    sent, wanted, found = (ranks if before == "four machines" else three_by_two).run(
+        before_some_leave
+    )[0]
+    rest = two_by_two.run(after_some_left, found)
     assert all(torch.equal(row[0], rest[0][0]) for row in rest)
     lost = sent + rest[0][0] + rest[0][2] - wanted - rest[0][1]
     assert float(lost.abs().max() / wanted.abs().max()) < 2e-6
