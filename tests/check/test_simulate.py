@@ -107,6 +107,15 @@ def test_the_optimizer_takes_every_device_as_long():
     assert one.optimizer < 0.01 * (one.forward + one.backward + one.optimizer)
 
 
+def test_no_device_is_faster_than_its_kernels_are_launched():
+    job = SimulatedJob(BASE, 32000, 32768, 28, 1e13, 1000)
+    half, tiny, none = job.busy_tokens / 2, job.work(10_000), job.work(1_000_000)
+    assert tiny == none
+    assert tiny.forward + tiny.backward == pytest.approx(job.launch_seconds)
+    enough = SimulatedJob(BASE, 32000, round(4 * half), 28, 1e13, 1000).work(1)
+    assert enough.forward + enough.backward == pytest.approx(2 * job.launch_seconds, rel=1e-3)
+
+
 def test_machines_that_go_apart_pay_for_every_meeting():
     common = [*FIELD, "--link", "100mbit", "--nodes", "2", "--steps", "10000"]
 
@@ -178,6 +187,7 @@ def test_updates_that_grow_give_every_machine_as_much_to_do():
 def test_devices_with_too_few_tokens_are_named():
     page = said("--gpu", "V100", "--gpus-per-node", "2", "--nodes", "1,1000")
     assert "on 1000 machines each device gets 16 tokens an update" in page
+    assert "it takes 20.0 ms to launch its kernels (estimated)" in page
     assert "on 1 machine each" not in page
     assert "--tokens-per-machine" in page
     assert "to be busy" not in said("--nodes", "1,1000", "--tokens-per-machine", "32768")

@@ -298,11 +298,11 @@ def simulation_page(made: Simulation, heading: Sequence[str], *, given: bool) ->
             f"{apart[0].exchange.strategy} machines exchange all weights "
             f"{_count(apart[0].course.meetings, 'time')}"
         )
-    lines += ["", *_bars(made.found)]
+    lines += ["", *_bars(made.found), ""]
     for exact in (some.exact for some in groups if some.exact.stop):
         size = amount_of_bytes(exact.exchange.card_bytes)
-        lines += ["", f"stop: with {exact.exchange.name} ({size} an update), {exact.stop}"]
-    lines += ["", *(f"note: {note}" for note in _about_sizes(made))]
+        lines.append(f"stop: with {exact.exchange.name} ({size} an update), {exact.stop}")
+    lines += [f"note: {note}" for note in _about_sizes(made)]
     return "\n".join([*lines, *_doubts(made, given=given)])
 
 
@@ -312,8 +312,8 @@ def _about_sizes(made: Simulation) -> list[str]:
     for machines, tokens in made.starved.items():
         notes.append(
             f"on {_count(machines, 'machine')} each device gets {tokens:,.0f} tokens an update "
-            f"and needs about {made.job.busy_tokens:,.0f} to be busy: it computes longer than "
-            "this forecast says"
+            f"and needs about {made.job.busy_tokens:,.0f} to be busy: it takes "
+            f"{duration(made.job.launch_seconds)} to launch its kernels (estimated)"
         )
     if notes and not made.job.tokens_per_machine:
         notes.append("--tokens-per-machine lets updates grow with the machines")
@@ -357,8 +357,8 @@ def _changes(found: Forecast, other: Forecast) -> list[str]:
             changes.append(f"{same.best.exchange.name} for {machines}")
         enough = other.enough(same)
         if found.enough(some) != enough:
-            would = f"{enough} would do" if enough else "fewer would not do"
-            changes.append(f"{would} instead of {machines}")
+            would = f"{enough} would do instead of" if enough else "no fewer would do than"
+            changes.append(f"{would} {machines}")
         if bool(some.exact.stop) != bool(same.exact.stop):
             no = "" if same.exact.stop else "no "
             changes.append(f"{no}stop for {some.exact.exchange.name} on {machines}")

@@ -4,8 +4,9 @@ It builds what probes would find from a few figures about the model and the mach
 hands that to the same forecast as `check`. As everywhere in Unisono, an update has the same
 number of tokens on one device or on sixteen, unless it is to grow with the machines: with more
 devices each computes less and exchanges as much. A device computes its share in one
-micro-batch. The computing time of evaluations and checkpoints is unknown here and left out; the
-exchange that precedes each of them when machines make local updates is counted.
+micro-batch, which takes as long as launching its kernels, however small it is. The computing
+time of evaluations and checkpoints is unknown here and left out; the exchange that precedes
+each of them when machines make local updates is counted.
 """
 
 import math
@@ -70,11 +71,15 @@ class SimulatedJob:
         return flops / self.length
 
     @property
+    def launch_seconds(self) -> float:
+        """Return the least that a device takes over an update."""
+        layers = self.model.encoder_layers + self.model.decoder_layers
+        return LAUNCH_SECONDS * layers / BASE_LAYERS
+
+    @property
     def busy_tokens(self) -> float:
         """Return how many tokens keep a device busy while its kernels are launched."""
-        layers = self.model.encoder_layers + self.model.decoder_layers
-        seconds = LAUNCH_SECONDS * layers / BASE_LAYERS
-        return seconds * self.flops_per_second / self.flops_per_token
+        return self.launch_seconds * self.flops_per_second / self.flops_per_token
 
     @property
     def parameters(self) -> int:
@@ -87,7 +92,7 @@ class SimulatedJob:
     def work(self, devices: int) -> Update:
         """Return what each of `devices` computes in one update."""
         flops = self.flops_per_token * self.tokens_per_update
-        seconds = flops / devices / self.flops_per_second
+        seconds = max(flops / devices / self.flops_per_second, self.launch_seconds)
         memory_rate = self.memory_rate or self.flops_per_second / FIELD_FLOPS_PER_BYTE
         optimizer = self.parameters * OPTIMIZER_BYTES / memory_rate
         return Update(seconds / 3, seconds * 2 / 3, optimizer)
