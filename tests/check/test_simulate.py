@@ -135,6 +135,19 @@ def test_machines_that_go_apart_pay_for_every_meeting():
     assert "exchange all weights 5 times" in said(*common)
 
 
+def test_a_checkpoint_of_many_machines_costs_no_more_than_one_of_few():
+    def hours(*arguments):
+        told = told_by("--nodes", "4,16,1000", "--link", "1gbit", *arguments)
+        ways = {count: some["ways"] for count, some in told.items() if count > 1}
+        return {count: some[-2]["hours"] for count, some in ways.items()}
+
+    usual, never = hours(), hours("--save-every", "0")
+    each = {count: (usual[count] - never[count]) * 3600 / 50 for count in usual}
+    one = 60_524_544 * 4 / 117.5e6
+    wanted = {4: 3 * one, 16: 2 * 15 / 16 * one, 1000: 1.998 * one}
+    assert each == pytest.approx(wanted, rel=1e-4)
+
+
 def test_the_page_says_what_depends_on_the_assumed_rate():
     # At 4 Gbit/s the choice hangs on the rate, at 400 Gbit/s it does not.
     common = [*FIELD, "--precision", "fp16", "--nodes", "2", "--link", "4gbit"]

@@ -1,5 +1,8 @@
 """Sums in two phases: each machine adds up a share, and hands it out."""
 
+import threading
+from hashlib import sha256
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -236,6 +239,59 @@ def test_a_checkpoint_continues_to_the_bit_and_in_other_phases_loses_nothing(
         assert row == found[0][0]
         assert same == (before == after)
         assert lost < 2e-6
+
+
+def deep():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(*(torch.nn.Linear(300, 300) for _ in range(9)))
+
+
+def sum_of_several_buckets(replica, batch):
+    replica.module.zero_grad()
+    replica.memory.begin(1, 1.0)
+    replica.gradients([batch], loss_of, Stopwatch())
+    replica.memory.settle(1, Stopwatch(), moved=True)
+    return torch.cat([weight.grad.flatten() for weight in replica.module.parameters()])
+
+
+def sums_that_are_late(comm):
+    """Sum twice the same; the second time all first phases come before any second one."""
+    replicas = [Compressed(4, 0.5, phases=2).attach(deep(), comm) for _ in range(2)]
+    batch = torch.randn(4, 300, generator=torch.Generator().manual_seed(comm.world.rank))
+    for replica in replicas:  # DDP makes its buckets anew after the first exchange
+        sum_of_several_buckets(replica, batch)
+    sends, first_phases, real = [], threading.Event(), dist.isend
+
+    def counted(*args, **kwargs):
+        sends.append(1)
+        if len(sends) == usual + usual // 2:
+            first_phases.set()
+        return real(*args, **kwargs)
+
+    def wait():
+        first_phases.wait()
+        return torch.zeros(0)
+
+    usual, dist.isend = 0, counted
+    try:
+        wanted = sum_of_several_buckets(replicas[0], batch)
+        usual = len(sends)
+        replicas[1].memory._thread.do(wait)
+        found = sum_of_several_buckets(replicas[1], batch)
+    finally:
+        dist.isend = real
+    buckets = usual // (2 * (comm.world.size - 1))
+    return buckets, torch.equal(found, wanted), sha256(found.numpy()).hexdigest()
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [4], indirect=True)
+def test_the_phases_of_several_buckets_do_not_mix(ranks):
+    found = ranks.run(sums_that_are_late)
+    buckets, same, _ = found[0]
+    assert buckets > 2
+    assert same
+    assert found == [found[0]] * 4
 
 
 def brute_force(ranks, bits):

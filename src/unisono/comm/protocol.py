@@ -120,6 +120,9 @@ class StrategyState(Protocol):
         the weights: a validation, a checkpoint.
         """
 
+    def before_save(self) -> None:
+        """Make what a checkpoint has to hold small; all processes call this together."""
+
     def state(self) -> StrategyTensors:
         """Return what a checkpoint must hold to continue exactly."""
 

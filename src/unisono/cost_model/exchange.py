@@ -9,6 +9,7 @@ EFFICIENCY = 0.94
 BYTES_PER_FLOAT32 = 4
 FACTOR_BITS = 16  # one factor in bfloat16 …
 QUANTIZED_BLOCK = 64  # … for this many numbers
+FEW_MACHINES = 4  # on more, checkpoints hold one sum of all residuals
 
 
 @dataclass(frozen=True)

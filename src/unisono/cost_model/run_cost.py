@@ -4,7 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unisono.cost_model.exchange import BYTES_PER_FLOAT32, Exchange, agreement_bytes
+from unisono.cost_model.exchange import (
+    BYTES_PER_FLOAT32,
+    FEW_MACHINES,
+    Exchange,
+    agreement_bytes,
+    ring_bytes,
+)
 from unisono.cost_model.probe_results import TrainingJob
 from unisono.cost_model.probe_rounds import ProbedMachines
 from unisono.cost_model.step import StepCost
@@ -80,8 +86,8 @@ def _multiples(every: int, after: int, up_to: int) -> int:
 def _saving(machines: ProbedMachines, exchange: Exchange) -> float:
     """Return how long checkpoints wait for the residuals of other machines.
 
-    Each process sends its own, four bytes a weight, to the leading one. Machines that make
-    local updates have none.
+    Each process sends its own, four bytes a weight, to the leading one; the quantized ones of
+    many machines are summed instead. Machines that make local updates have none.
     """
     job, members = machines.measured.job, machines.members
     if exchange.exact or len(members) == 1:
@@ -92,8 +98,10 @@ def _saving(machines: ProbedMachines, exchange: Exchange) -> float:
         apart = _multiples(job.checkpoint_every, job.warmup_steps, last)
         apart += last == job.updates and job.updates % max(1, job.checkpoint_every) > 0
         count -= apart
-    theirs = sum(map(len, members[1:]))
-    return count * machines.middle.link.seconds(theirs * BYTES_PER_FLOAT32 * job.parameters)
+    theirs = sum(map(len, members[1:])) * BYTES_PER_FLOAT32 * job.parameters
+    if len(members) > FEW_MACHINES and not exchange.low_rank:
+        theirs = ring_bytes(job.parameters, len(members))
+    return count * machines.middle.link.seconds(theirs)
 
 
 SECONDS_PER_HOUR = 3600

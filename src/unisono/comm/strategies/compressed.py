@@ -1,8 +1,9 @@
 """Gradient compression: each bucket is quantized and sent while the rest is computed.
 
-Quantized numbers cannot be added on the way, so every machine gets the bytes of all others and
-adds them up in the same order: all come to the same bits. What rounding dropped, the residual,
-is added to the next gradient (error feedback): nothing is lost, it only arrives later. The
+Quantized numbers cannot be added on the way, so machines exchange theirs and add them up in one
+phase or in two (`packed_gather.py`, `two_phase_sum.py`): all come to the same bits. What
+rounding dropped, the residual, is added to the next gradient (error feedback): nothing is lost,
+it only arrives later. The
 processes of a machine first make their exact sum; one of them quantizes it, sends it and keeps
 the residual.
 
@@ -35,6 +36,7 @@ from unisono.comm.strategies.quantize import Bits, padded
 from unisono.comm.strategies.strategy_state import Residuals, SameWeights
 from unisono.comm.strategies.threaded_replica import replica_alone
 from unisono.comm.strategies.two_phase_sum import PendingSum, exchange_in, shares_of
+from unisono.cost_model.exchange import FEW_MACHINES
 from unisono.cost_model.step import USUAL_BUCKET_MB
 from unisono.stopwatch import Stopwatch
 from unisono.units import seconds_of
@@ -210,6 +212,10 @@ class QuantizedSum(SameWeights):
         for weight, gradient in self._delayed.items() if moved else ():
             self._residuals.add(weight, gradient)
         self._delayed = {}
+
+    def before_save(self) -> None:
+        if self._subgroups.senders > FEW_MACHINES:
+            self._residuals.pool(self._subgroups.sum, keep=self._subgroups.is_leader)
 
     def state(self) -> StrategyTensors:
         left = self._residuals.tensors()

@@ -193,6 +193,10 @@ class Rounds:
     def is_last_apart(self, step: int) -> bool:
         return self.local and not self._settings.is_local(step + 1)
 
+    def before_save(self) -> None:
+        if not self.local:
+            self._packed.before_save()
+
     def state(self) -> StrategyTensors:
         shared = {f"{n}{MOMENTUM}": tensor for n, tensor in self._momenta.items()}
         packed = StrategyTensors() if self.local else self._packed.state()

@@ -22,6 +22,7 @@ from unisono.comm.strategies.two_phase_sum import (
     quantized_sum,
     shares_of,
 )
+from unisono.cost_model.exchange import FEW_MACHINES
 from unisono.errors import RunError
 
 
@@ -72,7 +73,6 @@ def turn(local_step: int, local_steps: int, count: int) -> int | None:
     return None
 
 
-FEW_SENDERS = 4
 NOT_FINITE_FIX = (
     "start the same command again: it goes on from the last checkpoint; if it comes again, "
     "start a new run with a lower learning rate and `train.clip_norm = 1.0`"
@@ -178,7 +178,7 @@ class OuterOptimizer:
 
     def _sum(self, moved: Tensor) -> Tensor:
         # In one phase they go to every machine: with many, a plain sum sends no more.
-        many = self._shares == 1 and self._subgroups.senders > FEW_SENDERS
+        many = self._shares == 1 and self._subgroups.senders > FEW_MACHINES
         if self._settings.bits == 32 or many:
             return self._subgroups.sum(moved)
         return quantized_sum(self._subgroups, moved, 16, self._settings.phases)

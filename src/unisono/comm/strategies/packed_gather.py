@@ -61,6 +61,11 @@ class Subgroups:
         """Whether any machine, not only this one, has several processes."""
         return self.senders < self.size
 
+    @property
+    def is_leader(self) -> bool:
+        """Whether this is the process that leads the run."""
+        return self.leads and self.first == 0
+
     def reduce_to_first(self, numbers: Tensor) -> None:
         """Sum on the first process of the machine; on the others `numbers` become undefined."""
         if self.inside is not None:

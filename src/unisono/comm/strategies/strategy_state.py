@@ -14,7 +14,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from unisono.comm.collectives import tensors_from_leader
+from unisono.comm.collectives import take_means, tensors_from_leader
 from unisono.comm.protocol import Comm, StrategyTensors
 from unisono.comm.strategies.quantize import padded
 from unisono.cost_model.strategies import DEFAULT_STRATEGY
@@ -47,6 +47,9 @@ class SameWeights:
 
     def agree(self, others: Sequence[Tensor], rough: Sequence[Tensor] = ()) -> None:
         pass  # they always have the same weights
+
+    def before_save(self) -> None:
+        pass  # each process saves what it has
 
 
 class NoState(SameWeights):
@@ -81,14 +84,17 @@ def collect(comm: Comm, kept: StrategyTensors, store: Store = on_cpu) -> dict[st
     """Return on the leading process what all keep, each tensor under its owner's rank.
 
     `store` gets each before the next one is sent. Of `own` only the sum counts: tensors of
-    zeros are left out.
+    zeros are left out, and not sent if no other process has anything.
     """
     found = {}
+    flags = [float(tensor.any()) for tensor in kept.own.values()]
+    rows = comm.gather(flags) if flags else []
     for name, tensor in kept.shared.items() if comm.world.leads else ():
         found[f"{SHARED}/{name}"] = store(f"{SHARED}/{name}", tensor)
-    for name, mine in kept.own.items():
-        for rank, theirs in enumerate(comm.to_leader(mine)):
-            if bool(theirs.any()):
+    for (name, mine), filled in zip(kept.own.items(), zip(*rows, strict=True), strict=True):
+        sent = comm.to_leader(mine) if any(filled[1:]) else [mine] * comm.world.leads
+        for rank, theirs in enumerate(sent):
+            if filled[rank]:
                 found[f"{rank}/{name}"] = store(f"{rank}/{name}", theirs)
     return found
 
@@ -203,6 +209,12 @@ class Residuals:
             name: known[weight] if weight in known else torch.zeros_like(weight.detach())
             for weight, name in self._names.items()
         }
+
+    def pool(self, sum_of: Callable[[Tensor], Tensor], *, keep: bool) -> None:
+        """Let the process that is to `keep` them have the residuals of all, the others none."""
+        left = self.tensors()
+        take_means(sum_of, 1, list(left.values()))
+        self.load(left if keep else {})
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on with `tensors`, by the name of the weight; what is not there is zero."""

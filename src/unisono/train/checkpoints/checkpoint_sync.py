@@ -81,6 +81,7 @@ class CheckpointSync:
         began = time.perf_counter()
         self._begun = SaveUnderWay(progress.step, before or progress.guard)
         self._copies.begin()
+        self._memory.before_save()
         exchange = collect(self._comm, self._memory.state(), self._copies.add)
         tensors = all_or_none(self._comm, self._copy_state)
         copied = self._copies.copied(self._comm.world.device)
