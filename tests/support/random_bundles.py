@@ -8,12 +8,15 @@ from unisono.bundle.writer import write_bundle
 from unisono.models.transformer import build_model
 from unisono.text.load import BytePieces
 from unisono.text.normalise import Normalisation
-from unisono.text.tokenizer import Tokenizers
+from unisono.text.tokenizer import END_ID, Tokenizers
 from unisono.translate.settings import Decoding
 
 
-def made_bundle(path, tokenizers=None, pair=("en", "de"), seed=3, **changes):
-    """Write the bundle of a model with random weights, sharp enough to have opinions."""
+def made_bundle(path, tokenizers=None, pair=("en", "de"), seed=3, end_after=None, **changes):
+    """Write the bundle of a model with random weights, sharp enough to have opinions.
+
+    With learned positions, it ends its translations once they have `end_after` pieces.
+    """
     torch.manual_seed(seed)
     tokenizers = tokenizers or Tokenizers(*[BytePieces()] * 2)
     settings = type(SETTINGS)(
@@ -26,6 +29,9 @@ def made_bundle(path, tokenizers=None, pair=("en", "de"), seed=3, **changes):
             matrix.mul_(2.0)
         for weight in model.parameters():
             weight.add_(0.02 * torch.randn_like(weight))
+        if end_after is not None:
+            end = model.embedding_weights[-1][END_ID]
+            model.positions.target[end_after:] = 20 * end
     write_bundle(
         path,
         model=model,

@@ -25,7 +25,8 @@ TOKENS_PER_BATCH = 2048
 class Ctranslate2Engine:
     """A loaded model and the tokens of its ids.
 
-    With `native`, a beam and a length penalty, CTranslate2 ranks as it does for others.
+    With `native`, a beam and a length penalty, CTranslate2 searches as it does for others, who
+    set nothing else: padding and begin are not ruled out, and its own limit of length holds.
     """
 
     translator: Any
@@ -105,20 +106,26 @@ class Ctranslate2Engine:
         decoding: Decoding,
         limit: int,
     ) -> Any:
+        ours: dict[str, Any] = {
+            "beam_size": decoding.beam,
+            "num_hypotheses": decoding.beam,
+            "length_penalty": 0,
+            "suppress_sequences": [[self.target_tokens[i]] for i in (PADDING_ID, BEGIN_ID)],
+            "max_decoding_length": limit,
+            "min_decoding_length": 0,
+        }
+        if self.native:
+            beam, penalty = self.native
+            ours = {"beam_size": beam, "length_penalty": penalty, "replace_unknowns": True}
         return self.translator.translate_batch(
             sources,
             target_prefix=prefixes if any(prefixes) else None,
-            beam_size=self.native[0] if self.native else decoding.beam,
-            num_hypotheses=1 if self.native else decoding.beam,
-            length_penalty=self.native[1] if self.native else 0,
             return_scores=True,
             max_batch_size=TOKENS_PER_BATCH,
             batch_type="tokens",
             max_input_length=0,
-            min_decoding_length=0,
-            suppress_sequences=[[self.target_tokens[i]] for i in (PADDING_ID, BEGIN_ID)],
-            max_decoding_length=limit,
             asynchronous=True,
+            **ours,
         )
 
 
