@@ -31,6 +31,22 @@ def test_a_long_text_does_not_keep_a_short_one_waiting():
     assert len(queue) == 1000 - BATCH_SENTENCES + 1
 
 
+def test_who_was_passed_over_comes_next_whatever_its_length():
+    long, short = job(1000), job(1, length=300)
+    queue = queue_of(long, short)
+    assert counted(queue.take()) == {long: BATCH_SENTENCES}
+    assert short in counted(queue.take())
+
+
+def test_a_batch_has_sentences_of_about_the_same_length():
+    texts = [["x" * 5 * n for n in range(1, 21)] for _ in range(BATCH_SENTENCES // 2)]
+    queue = queue_of(*(SentenceJob(0, 1, sentences) for sentences in texts))
+    while taken := queue.take():
+        assert len(taken) == BATCH_SENTENCES
+        lengths = [len(one.sentences[place]) for one, place in taken]
+        assert max(lengths) - min(lengths) <= 10
+
+
 def test_requests_that_wait_together_are_taken_together_once_each():
     jobs = [job(1) for _ in range(20)]
     taken = queue_of(*jobs).take()
@@ -53,7 +69,7 @@ def test_every_sentence_is_taken_exactly_once_whatever_the_sizes():
     jobs = [job(count, model=count % 3) for count in (7, 100, 33, 1, 64)]
     queue, seen = queue_of(*jobs), []
     while taken := queue.take(2):
-        assert len(taken) <= BATCH_SENTENCES
+        assert 1 <= len(taken) <= BATCH_SENTENCES
         seen += taken
     assert sorted((id(one), place) for one, place in seen) == sorted(
         (id(one), place) for one in jobs for place in range(len(one.sentences))
@@ -62,7 +78,7 @@ def test_every_sentence_is_taken_exactly_once_whatever_the_sizes():
 
 def test_a_batch_of_long_sentences_is_short_and_never_empty():
     queue = queue_of(job(3, length=BATCH_CHARACTERS // 2), job(1, length=3 * BATCH_CHARACTERS))
-    assert [len(queue.take()) for _ in range(3)] == [1, 1, 2]
+    assert [len(queue.take()) for _ in range(3)] == [2, 1, 1]
 
 
 def test_who_has_gone_is_not_taken():

@@ -1,17 +1,22 @@
 """Sentences that wait for a worker, in the order in which they get one.
 
-Requests take turns: one with a thousand sentences does not keep one with a single sentence
-waiting. Sentences of the same request go together by length, which saves padding.
+The request that has been passed over for longest comes first, and the batch is filled with
+sentences of about the same length, whichever request they belong to: that saves padding, and a
+sentence that ends late keeps few others. Who got something goes to the end of the queue, so a
+request with a thousand sentences does not keep one with a single sentence waiting.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
+from operator import itemgetter
 
 from unisono.serve.messages import RankedText
 
-BATCH_SENTENCES = 32
+BATCH_SENTENCES = 64
 BATCH_CHARACTERS = 8_000
+NEAR_CHARACTERS = 10  # lengths that differ by less count as the same
 
 
 @dataclass(eq=False)
@@ -21,7 +26,7 @@ class SentenceJob:
     model: int
     best: int
     sentences: Sequence[str]
-    places: deque[int] = field(default_factory=deque)
+    places: list[int] = field(default_factory=list)  # not taken yet, the shortest first
     translations: dict[int, list[RankedText]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -64,8 +69,9 @@ class SentenceQueue:
     def take(self, idle_workers: int = 1) -> Taken:
         """Return what one of so many idle workers translates next, for one model.
 
-        The job that has waited longest decides which model; all that ask for the same take
-        turns, a sentence each, as far as a batch and the share of one worker go.
+        The job that has waited longest decides which model, and about how long sentences are:
+        as its longest one. All that ask for the same model add theirs that are nearest in
+        length, as far as a batch and the share of one worker go.
         """
         if not self._jobs:
             return []
@@ -76,8 +82,13 @@ class SentenceQueue:
             if (job.model, job.best) == (first.model, first.best)
         ]
         waiting = sum(len(job.places) for job in alike)
-        taken = _in_turns(alike, min(BATCH_SENTENCES, -(-waiting // max(1, idle_workers))))
-        for job in dict.fromkeys(job for job, _ in taken):
+        count = min(BATCH_SENTENCES, -(-waiting // max(1, idle_workers)))
+        taken = _nearest(alike, first, count)
+        chosen: dict[SentenceJob, set[int]] = {}
+        for job, place in taken:
+            chosen.setdefault(job, set()).add(place)
+        for job, places in chosen.items():
+            job.places = [place for place in job.places if place not in places]
             if job.places:
                 self._jobs.move_to_end(id(job))
             else:
@@ -85,16 +96,27 @@ class SentenceQueue:
         return taken
 
 
-def _in_turns(jobs: Sequence[SentenceJob], count: int) -> Taken:
-    taken: Taken = []
-    turns, characters = deque(jobs), 0
-    while turns and len(taken) < count:
-        job = turns.popleft()
-        length = len(job.sentences[job.places[0]])
-        if taken and characters + length > BATCH_CHARACTERS:
+def _nearest(jobs: Sequence[SentenceJob], first: SentenceJob, count: int) -> Taken:
+    """Return the longest sentence of `first` and those of all `jobs` nearest to it in length.
+
+    Of those that are about as near, the jobs take turns.
+    """
+    start = (first, first.places[-1])
+    wanted = _length(*start)
+    others = (
+        (abs(_length(job, place) - wanted) // NEAR_CHARACTERS, turn, job, place)
+        for job in jobs
+        for turn, place in enumerate(job.places)
+        if (job, place) != start
+    )
+    taken, characters = [start], wanted
+    for _, _, job, place in nsmallest(count - 1, others, key=itemgetter(0, 1)):
+        characters += _length(job, place)
+        if characters > BATCH_CHARACTERS:
             break
-        characters += length
-        taken.append((job, job.places.popleft()))
-        if job.places:
-            turns.append(job)
+        taken.append((job, place))
     return taken
+
+
+def _length(job: SentenceJob, place: int) -> int:
+    return len(job.sentences[place])
