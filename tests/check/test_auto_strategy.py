@@ -7,7 +7,7 @@ import pytest
 
 from support.tiny import tiny_settings
 from train.test_resume import link_corpus
-from unisono.check.auto_strategy import Choice, _with, choose, chosen, settle
+from unisono.check.auto_strategy import Choice, _still, _with, choose, chosen, settle
 from unisono.comm.group import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.cost_model.exchange import ring_bytes
@@ -81,6 +81,14 @@ def test_the_phases_that_were_chosen_or_set_are_those_of_the_run(tmp_path):
     assert _with(auto, Choice("compressed", 4, "", phases=1)).sync.phases == 1
     mine = tiny_settings(tmp_path, sync={"strategy": "auto", "phases": 2})
     assert _with(mine, Choice("compressed", 4, "", phases=1)).sync.phases == 2
+
+
+def test_other_machines_than_chosen_for_sum_in_the_phases_that_are_usual_for_them():
+    before = Choice("compressed", 4, "why", machines=4, phases=1)
+    assert _still(before, 4) == before
+    assert _still(before, 16).phases == 0
+    assert "two phases" in chosen(_still(before, 16)).message
+    assert "two phases" in chosen(_still(Choice("compressed", 4, "why", machines=2), 3)).message
 
 
 def test_what_was_chosen_is_what_is_trained_with(tmp_path):

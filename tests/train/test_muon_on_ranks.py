@@ -91,8 +91,11 @@ def test_sharing_the_iteration_changes_no_bit(ranks, corpus_home, strategy):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("ranks", [2], indirect=True)
-@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "all_reduce"])
+@pytest.mark.parametrize(
+    ("ranks", "strategy"),
+    [*((2, name) for name in STRATEGIES if name != "all_reduce"), (3, "diloco")],
+    indirect=["ranks"],
+)
 def test_killed_and_continued_to_the_last_bit(ranks, corpus_home, tmp_path, strategy):
     home = link_corpus(corpus_home, tmp_path)
     tables = {**MUON, "sync": {"strategy": strategy, "warmup_steps": 2, "local_steps": 2}}

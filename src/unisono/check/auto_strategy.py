@@ -58,7 +58,8 @@ def settle(
     if machines == 1:
         return _with(settings, Choice(DEFAULT_STRATEGY, 32, "")), _on_one_machine(before)
     if before is not None:
-        return _with(settings, before), _still(before, machines)
+        kept = _still(before, machines)
+        return _with(settings, kept), kept
     tell("measuring computing and network, to choose how to exchange gradients")
     found = forecast(probe(comm, settings, corpus, seconds, whole=False))
     for note in found.notes if comm.world.leads else ():
@@ -104,14 +105,17 @@ def _on_one_machine(before: Choice | None) -> Choice | None:
 
 
 def _still(before: Choice, machines: int) -> Choice:
-    """Return what was chosen, with a remark if it was for another number of machines."""
+    """Return what was chosen, with a remark if it was for another number of machines.
+
+    In how many phases machines sum depends on their number: others take the usual ones.
+    """
     if before.machines in (0, machines):
-        return before
+        return msgspec.structs.replace(before, machines=machines)
     reason = (
         f"{before.reason}; chosen for {before.machines} machines, and kept on {machines}: "
         "`unisono check` says what suits these, `sync.strategy` sets it"
     )
-    return msgspec.structs.replace(before, reason=reason)
+    return msgspec.structs.replace(before, reason=reason, machines=machines, phases=0)
 
 
 def choose(found: Forecast) -> Choice:
