@@ -1,20 +1,23 @@
 """Alerts that reach a web address: each once, in their order, later if need be."""
 
+import socket
+import threading
+
 import pytest
 
 from diagnose.made_runs import BEGAN, ended
 from publish.conftest import tell
 from unisono.cli import unisono
 from unisono.errors import ConfigError, RunError
-from unisono.publish import webhook
+from unisono.publish import webhook as webhooks
 from unisono.publish.webhook import SENT_FILE, Webhook
 from unisono.records.events import Warned
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(webhook, "FIRST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(webhook, "LONGEST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(webhooks, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(webhooks, "LONGEST_PAUSE_SECONDS", 0.0)
 
 
 def warn(run, *texts):
@@ -55,8 +58,8 @@ def test_what_is_refused_comes_later_and_in_order(run, receiver, answer):
 
 
 def test_a_dead_address_costs_one_try_for_each_pause(run, receiver, monkeypatch):
-    monkeypatch.setattr(webhook, "FIRST_PAUSE_SECONDS", 1000.0)
-    monkeypatch.setattr(webhook, "LONGEST_PAUSE_SECONDS", 1000.0)
+    monkeypatch.setattr(webhooks, "FIRST_PAUSE_SECONDS", 1000.0)
+    monkeypatch.setattr(webhooks, "LONGEST_PAUSE_SECONDS", 1000.0)
     warn(run, "one")
     receiver.answers = [500]
     hook = Webhook(run, receiver.address, _pause=1000.0)
@@ -83,7 +86,42 @@ def test_a_damaged_list_of_what_was_sent_means_that_nothing_was(run, receiver, d
     assert summaries(receiver) == ["one"]
 
 
-@pytest.mark.parametrize("address", ["", "file:///etc/passwd", "hooks", "http://"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(b"hello\r\n", b"\xff\xfe\r\n", b"HTTP/1.1 9999 x\r\n\r\n"),
+        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 301 x\r\nLocation: http://[::1\r\n\r\n",
+    ],
+)
+def test_an_answer_that_is_not_http_is_said_and_the_token_is_not(run, answer):
+    warn(run, "one")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/hook?token=verysecret"
+
+        def answer_once():
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=answer_once)
+        thread.start()
+        webhook = Webhook(run, address)
+        webhook.look(BEGAN + 40)
+        thread.join()
+    assert "HTTP" in webhook.refused
+    assert "verysecret" not in webhook.refused
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("", "file:///etc/passwd", "hooks", "http://", "http://[::1", "http://host:port/"),
+        *("http://ä..ö/", f"http://{'a' * 70}.org/", "http://host/\x1b[2J", "http://a b/"),
+    ],
+)
 def test_an_address_that_is_none_is_refused(run, address):
     with pytest.raises(ConfigError, match="not an http or https address"):
         Webhook(run, address)

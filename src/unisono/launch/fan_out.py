@@ -18,6 +18,8 @@ OUTPUT_POLL_SECONDS = 0.2
 # A process that the program left behind may still hold its output open.
 LAST_OUTPUT_SECONDS = 3.0
 LONGEST_LINE = 65536
+# Lines that wait to be shown; a machine that prints more waits, too.
+MOST_LINES = 4096
 
 
 class RemoteProgram(Protocol):
@@ -61,7 +63,7 @@ class FanOut:
 
     def __init__(self, jobs: Mapping[int, RemoteProgram], *, may_lose: bool = False) -> None:
         self._may_lose = may_lose
-        self._lines: queue.SimpleQueue[OutputLine] = queue.SimpleQueue()
+        self._lines: queue.Queue[OutputLine] = queue.Queue(MOST_LINES)
         self._running = dict(jobs)
         self._readers: list[threading.Thread] = []
         self._signals = 0
@@ -79,8 +81,8 @@ class FanOut:
             yield from self._ended()
             self._stop_late_ones()
         deadline = time.monotonic() + LAST_OUTPUT_SECONDS
-        for reader in self._readers:
-            reader.join(timeout=max(0.0, deadline - time.monotonic()))
+        while time.monotonic() < deadline and any(one.is_alive() for one in self._readers):
+            yield from self._output(wait=True)
         yield from self._output(wait=False)
 
     def signal(self, number: int) -> None:

@@ -5,12 +5,12 @@ The client runs `unisono.launch.probe_server` over ssh. Messages are JSON, one a
 
 import select
 import subprocess
-import tempfile
 import time
 from typing import Any, TypeVar
 
 import msgspec
 
+from unisono.launch.error_output import ErrorOutput, exit_code_of
 from unisono.launch.slots import MachineGpus
 from unisono.launch.ssh import SSH_FAILED, Ssh
 
@@ -141,14 +141,14 @@ class ProbeClient:
         self._command = probe_command(ssh, host, python)
 
     def __enter__(self) -> "ProbeClient":
-        self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=subprocess.PIPE,
             bufsize=0,
         )
+        self._errors = ErrorOutput(self._process.stderr)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -160,9 +160,8 @@ class ProbeClient:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        for stream in (self._process.stdout, self._errors):
-            if stream is not None:
-                stream.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
     def ask(self, request: ProbeRequest, reply: type[ReplyT]) -> ReplyT | Failed:
         """Send a request, and wait for its reply."""
@@ -201,12 +200,7 @@ class ProbeClient:
         return line
 
     def _gone(self) -> UnreachableError:
-        code = self._process.wait()
-        self._errors.seek(0)
-        said = self._errors.read().decode(errors="replace").split("\n")
-        last = next(
-            (line.strip() for line in reversed(said) if line.strip()), "no reason given"
-        )
+        code, last = exit_code_of(self._process), self._errors.last_line()
         host, python = self._host, self._python
         if code == SSH_FAILED:
             return UnreachableError(f"ssh cannot connect: {last}", ssh_advice(last, host))

@@ -5,6 +5,7 @@ was. The address may hold a token: it is never shown, and the file has only its 
 """
 
 import hashlib
+import http.client
 import time
 import urllib.error
 import urllib.parse
@@ -25,6 +26,16 @@ from unisono.small_files import PARSER_ERRORS, read_bytes
 SENT_FILE = "published.json"
 TIMEOUT_SECONDS = 10.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(text)
+        name, port = (parts.hostname or "").encode("idna"), parts.port
+    except ValueError:
+        return False
+    is_plain = not any(letter.isspace() or not letter.isprintable() for letter in text)
+    return is_plain and parts.scheme in ("http", "https") and bool(name) and port != 0
 
 
 class _Accepted(msgspec.Struct, frozen=True):
@@ -50,8 +61,7 @@ class Webhook:
     _not_before: float = 0.0
 
     def __post_init__(self) -> None:
-        parts = urllib.parse.urlsplit(self.address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_address(self.address):
             raise ConfigError(
                 "the address of the webhook is not an http or https address",
                 where="--address-file",
@@ -101,6 +111,8 @@ class Webhook:
             return f"it answered with {error.code}"
         except OSError as error:
             return f"{getattr(error, 'reason', None) or error}"
+        except (http.client.HTTPException, ValueError):  # its words could repeat the address
+            return "what it answers is not HTTP"
         return ""
 
     def _read(self) -> _Accepted:

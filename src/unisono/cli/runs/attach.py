@@ -95,8 +95,8 @@ def _ask_to_stop(stream: RunStream, hosts: list[str], asked: set[str], *, kill: 
         if host in asked or client is None:
             continue
         with suppress(DataError, UnreachableError, UnisonoError, OSError):
-            client.ask(SignalRun(node, kill), YesOrNo)
-            asked.add(host)
+            if client.ask(SignalRun(node, kill), YesOrNo).yes:
+                asked.add(host)
 
 
 def _exit_code(codes: dict[int, int]) -> int:

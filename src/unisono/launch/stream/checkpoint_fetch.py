@@ -15,11 +15,13 @@ from unisono.launch.stream.checkpoint_files import (
 )
 from unisono.launch.stream.client import StreamClient
 from unisono.launch.stream.messages import ReadCheckpoint, RecordBytes
+from unisono.launch.stream.record_store import require_room
 from unisono.records.layout import RunDirectory
-from unisono.small_files import PARSER_ERRORS, read_line
+from unisono.small_files import PARSER_ERRORS, read_bytes, read_line
 from unisono.units import amount_of_bytes
 
-SPARE_BYTES = 500_000_000
+MOST_CHECKPOINTS = 10_000
+MANIFEST_BYTES = 1_000_000
 
 
 class CheckpointFetch:
@@ -36,6 +38,8 @@ class CheckpointFetch:
         """Fetch what is missing, newest first; return how many came."""
         pointers = dict(one.split("=", 1) for one in listed if "=" in one)
         names = [one for one in listed if "=" not in one]
+        if len(names) > MOST_CHECKPOINTS:
+            raise DataError(f"a machine listed {len(names):,} checkpoints")
         for name in names:
             check_checkpoint(name)
         missing = [one for one in reversed(names) if not (self._place / one).is_dir()]
@@ -48,12 +52,14 @@ class CheckpointFetch:
         unfinished = self._place / f"{atomic.TEMPORARY}{name}-fetched"
         unfinished.mkdir(parents=True, exist_ok=True)
         try:
-            self._fetch_file(client, name, CHECKPOINT_MANIFEST, unfinished)
-            data = (unfinished / CHECKPOINT_MANIFEST).read_bytes()
+            self._fetch_file(client, name, CHECKPOINT_MANIFEST, unfinished, MANIFEST_BYTES)
+            data = read_bytes(unfinished / CHECKPOINT_MANIFEST, MANIFEST_BYTES)
             manifest = msgspec.json.decode(data, type=FileHashes)
-            self._check_room(manifest)
-            for file in manifest.files:
-                self._fetch_file(client, name, file, unfinished)
+            needed = sum(max(0, entry.bytes) for entry in manifest.files.values())
+            size = amount_of_bytes(needed)
+            require_room(self._place, needed, f"for a checkpoint of {size}")
+            for file, entry in manifest.files.items():
+                self._fetch_file(client, name, file, unfinished, entry.bytes)
             _verify(unfinished, manifest)
         except (DataError, *PARSER_ERRORS):
             # Removed there meanwhile, or not what its manifest says: begin again.
@@ -62,7 +68,9 @@ class CheckpointFetch:
         unfinished.rename(self._place / name)
         return 1
 
-    def _fetch_file(self, client: StreamClient, name: str, file: str, into: Path) -> None:
+    def _fetch_file(
+        self, client: StreamClient, name: str, file: str, into: Path, most: int
+    ) -> None:
         check_checkpoint(name, file)
         with (into / file).open("ab") as written:
             while True:
@@ -70,13 +78,9 @@ class CheckpointFetch:
                 _, data = client.fetch(asked, RecordBytes)
                 if not data:
                     return
+                if written.tell() + len(data) > most:
+                    raise DataError(f"{file} of {name} does not end where it should")
                 written.write(data)
-
-    def _check_room(self, manifest: FileHashes) -> None:
-        needed = sum(entry.bytes for entry in manifest.files.values())
-        free = shutil.disk_usage(self._place).free
-        if free < needed + SPARE_BYTES:
-            raise OSError(f"no room here for a checkpoint of {amount_of_bytes(needed)}")
 
     def _point(self, pointers: dict[str, str], names: list[str]) -> None:
         for pointer in POINTERS:

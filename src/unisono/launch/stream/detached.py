@@ -49,12 +49,24 @@ def read_wrapper(run: Path, node: int) -> WrapperState | None:
 
 def signal_wrapper(run: Path, node: int, *, kill: bool) -> bool:
     """Ask the wrapper of a node on this machine to stop; return whether it runs."""
-    state = read_wrapper(run, node)
-    lives = is_locked(wrapper_file(run, node, "lock"))
-    if state is None or not lives or state.host != os.uname().nodename:
+    state, held = read_wrapper(run, node), wrapper_file(run, node, "lock")
+    if state is None or not is_locked(held) or state.host != os.uname().nodename:
+        return False
+    # The state came from a file, perhaps from another machine: signal the holder of the lock
+    # and nobody else. 0 and -1 would be groups of processes.
+    if state.pid <= 1 or not _has_open(state.pid, held):
         return False
     os.kill(state.pid, signal.SIGQUIT if kill else signal.SIGTERM)
     return True
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    with suppress(OSError):
+        for handle in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                if handle.samefile(path):
+                    return True
+    return False
 
 
 class OutputReader:
@@ -99,7 +111,10 @@ def detach(run: Path, node: int, work: Callable[[], int]) -> int:
         sys.stderr.write(f"error: this run is going on here already (node {node})\n")
         return FAILED
     _note(run, node, WrapperState(pid=0, host=os.uname().nodename, started=time.time()))
+    ready, noted = os.pipe()
     if os.fork():
+        os.close(noted)
+        os.read(ready, 1)  # until its number is written down, nobody can stop it
         return DONE
     os.setsid()
     if os.fork():
@@ -107,6 +122,8 @@ def detach(run: Path, node: int, work: Callable[[], int]) -> int:
     _redirect(wrapper_file(run, node, "log"))
     state = WrapperState(pid=os.getpid(), host=os.uname().nodename, started=time.time())
     _note(run, node, state)
+    os.close(ready)
+    os.close(noted)
     code = work()
     _note(run, node, msgspec.structs.replace(state, exit_code=code))
     os._exit(code)

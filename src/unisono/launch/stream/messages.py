@@ -1,13 +1,20 @@
 """What is said over the connection to a machine's record server.
 
 A message is a line of JSON; `length` bytes follow it, where it has that field. The client asks,
-the server answers each request once.
+the server answers each request once. Sizes and names have bounds on both sides.
 """
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 MOST_PAYLOAD_BYTES = 64 * 2**20
 LONGEST_STREAM_MESSAGE = 16 * 2**20
+Amount = Annotated[int, Meta(ge=0, le=2**53)]
+Identity = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
+MomentNs = Annotated[int, Meta(ge=-(2**62), le=2**62)]
+Name = Annotated[str, Meta(max_length=300)]
 
 
 class Greet(msgspec.Struct, frozen=True, tag=True):
@@ -22,7 +29,7 @@ class Greeted(msgspec.Struct, frozen=True, tag=True):
     """The directory that is served; `has_run` if a run was started there before."""
 
     token: str
-    identity: str
+    identity: Identity
     has_run: bool = False
 
 
@@ -35,29 +42,29 @@ class ListRecords(msgspec.Struct, frozen=True, tag=True):
 class RecordEntry(msgspec.Struct, frozen=True, array_like=True):
     """A file: its name, its bytes, and when it changed."""
 
-    name: str
-    size: int
-    mtime_ns: int
+    name: Name
+    size: Amount
+    mtime_ns: MomentNs
 
 
 class RecordList(msgspec.Struct, frozen=True, tag=True):
     """All files that travel, and the names of checkpoints."""
 
     entries: list[RecordEntry]
-    checkpoints: list[str] = []
+    checkpoints: list[Name] = []
 
 
 class ReadRecord(msgspec.Struct, frozen=True, tag=True):
     """Send this directory's own bytes of a growing file, from `offset` on."""
 
-    name: str
-    offset: int
+    name: Name
+    offset: Amount
 
 
 class ReadWhole(msgspec.Struct, frozen=True, tag=True):
     """Send a whole file."""
 
-    name: str
+    name: Name
 
 
 class ReadCheckpoint(msgspec.Struct, frozen=True, tag=True):
@@ -65,36 +72,36 @@ class ReadCheckpoint(msgspec.Struct, frozen=True, tag=True):
 
     checkpoint: str
     file: str
-    offset: int
+    offset: Amount
 
 
 class RecordBytes(msgspec.Struct, frozen=True, tag=True):
     """Bytes of a file that begin at `start`; `mtime_ns` is when a whole file changed."""
 
-    start: int
-    length: int
-    mtime_ns: int = 0
+    start: Amount
+    length: Amount
+    mtime_ns: MomentNs = 0
 
 
 class AskOffsets(msgspec.Struct, frozen=True, tag=True):
     """Say how far you have the files of another directory."""
 
-    source: str
+    source: Identity
 
 
 class Offsets(msgspec.Struct, frozen=True, tag=True):
     """How far the files of a directory are there, by name."""
 
-    offsets: dict[str, int] = {}
+    offsets: dict[Name, Amount] = {}
 
 
 class AppendRecord(msgspec.Struct, frozen=True, tag=True):
     """Add the bytes that follow, which begin at `start` in the file of `source`."""
 
-    source: str
-    name: str
-    start: int
-    length: int
+    source: Identity
+    name: Name
+    start: Amount
+    length: Amount
 
 
 class PutMark(msgspec.Struct, frozen=True, tag=True):

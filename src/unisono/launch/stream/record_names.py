@@ -30,6 +30,7 @@ _PLACES = (
     *("*.toml", "*.json", "events/*", "monitor/*", "tensorboard/*", "samples/*", "losses/*"),
     *("stacks/*", f"{STREAM}/node-*"),
 )
+_NODE = re.compile(rf"{STREAM}/node-(\d{{4}})\..*", re.ASCII)
 MOST_NAMES = 100_000
 
 
@@ -51,6 +52,12 @@ def is_whole(name: str) -> bool:
 def is_relayed(name: str) -> bool:
     """Return whether the leading machine gets a copy of this file of the others."""
     return _RELAYED.fullmatch(name) is not None
+
+
+def node_of(name: str) -> int | None:
+    """Return whose output or state a file holds: the number of a node, if it is of one."""
+    found = _NODE.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def check_name(name: str, *, growing: bool) -> None:

@@ -6,9 +6,11 @@ source and from where in its file; all other bytes are the directory's own. The 
 before and after every addition, so that a process killed in between leaves nothing to guess.
 """
 
+import errno
 import hashlib
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,9 +22,12 @@ from unisono.launch.stream.record_names import check_name, grows, is_lines, name
 from unisono.lock import lock
 from unisono.records.layout import RunDirectory
 from unisono.small_files import PARSER_ERRORS, open_regular, read_bytes, read_line
+from unisono.units import amount_of_bytes
 
 _STATE, _IDENTITY, _LOCK = "state.json", "id", "lock"
 CHUNK_BYTES = 2**20
+# What stays free on the disk here, however much a machine sends.
+SPARE_BYTES = 500_000_000
 _LOCK_ATTEMPTS = 40
 
 
@@ -193,6 +198,7 @@ class RecordStore:
         start, data = start + skipped, data[skipped:]
         if not data:
             return
+        require_room(self.run, len(data), "for more records")
         path = self.run / name
         path.parent.mkdir(exist_ok=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -212,6 +218,7 @@ class RecordStore:
     def replace(self, source: str, name: str, mtime_ns: int, data: bytes) -> None:
         """Write a whole file of `source`; readers see the old one or the new."""
         check_name(name, growing=False)
+        require_room(self.run, len(data), "for more records")
         path = self.run / name
         path.parent.mkdir(exist_ok=True)
         _write(path, data)
@@ -298,6 +305,13 @@ class RecordStore:
             cut = [_up_to(one, size) for one in segments if one.start < size]
             self._state.segments[name] = cut
         self._save()
+
+
+def require_room(place: Path, needed: int, what: str) -> None:
+    """Raise an OSError if `needed` bytes more would leave too little room on the disk."""
+    if shutil.disk_usage(place).free < needed + SPARE_BYTES:
+        spare = amount_of_bytes(SPARE_BYTES)
+        raise OSError(errno.ENOSPC, f"no room here {what}: {spare} of the disk stay free")
 
 
 def _found(path: Path, pending: Addition) -> tuple[int, int]:

@@ -31,12 +31,14 @@ from unisono.launch.stream.messages import (
     Renew,
     YesOrNo,
 )
-from unisono.launch.stream.record_names import grows, is_relayed, is_whole
+from unisono.launch.stream.record_names import grows, is_relayed, is_whole, node_of
 from unisono.launch.stream.record_store import RecordStore
 from unisono.launch.stream.server import mark_of
+from unisono.small_files import reason
 
 FETCH_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 15.0
+MOST_REFUSED = 20
 Notify = Callable[[str], None]
 
 
@@ -45,7 +47,9 @@ class _Machine:
     """What this side knows of one machine."""
 
     host: str
+    node: int
     client: StreamClient | None = None
+    identity: str = ""
     broken: str = ""
     settled: bool = False
     refused: set[str] = field(default_factory=set)
@@ -69,11 +73,13 @@ class RunStream:
         checkpoints: bool = False,
     ) -> None:
         self._remote, self._notify, self._create = remote, notify, create
-        self._machines = [_Machine(machine.host) for machine in remote.machines]
+        self._machines = [
+            _Machine(machine.host, node) for node, machine in enumerate(remote.machines)
+        ]
         self._store = RecordStore(here)
         self._store.lock()
         self._checkpoints = CheckpointFetch(here) if checkpoints else None
-        self._guard = threading.RLock()
+        self._guard, self._introducing = threading.RLock(), threading.Lock()
         self._changed = threading.Condition(self._guard)
         self._finishing, self._closing = threading.Event(), threading.Event()
         self._threads = [
@@ -132,20 +138,26 @@ class RunStream:
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _connected(self, machine: _Machine, client: StreamClient) -> None:
-        with self._guard:
+        with self._introducing:
             self._tell_copies_apart(machine, client)
-            machine.client, machine.relayed = client, {}
+            with self._guard:
+                machine.client, machine.relayed = client, {}
+                machine.identity = client.identity
+        with self._guard:
             if machine.broken:
                 self._notify(f"{machine.host} is back; fetching what was missed")
             machine.broken = ""
 
     def _lost(self, machine: _Machine, error: Exception) -> None:
         with self._guard:
-            what = error.what if isinstance(error, UnreachableError | UnisonoError) else error
+            if isinstance(error, UnreachableError | UnisonoError):
+                what = error.what
+            else:
+                what = reason(error)
             machine.client, machine.settled = None, False
             if not machine.broken and not self._closing.is_set():
                 self._notify(f"the records of {machine.host} wait: {what}")
-            machine.broken = str(what)
+            machine.broken = what
 
     def _look(self, machine: _Machine, client: StreamClient) -> None:
         """Fetch what is new, give the leading machine its part, and wait if that was all."""
@@ -166,7 +178,8 @@ class RunStream:
         listed = client.ask(asked, RecordList)
         if not self._is_turn_of(machine, client):
             return 0
-        fresh = sum(self._fetch_file(machine, client, entry) for entry in listed.entries)
+        entries = [one for one in listed.entries if self._speaks_for(machine, one.name)]
+        fresh = sum(self._fetch_file(machine, client, entry) for entry in entries)
         if self._checkpoints is not None and client.identity == self._store.leader:
             fresh += self._checkpoints.fetch(client, listed.checkpoints)
         return fresh
@@ -185,7 +198,7 @@ class RunStream:
                 self._store.replace(source, name, found.mtime_ns, data)
         except DataError as error:
             # One file must not keep the others: it may have gone, or be damaged there.
-            if name not in machine.refused:
+            if name not in machine.refused and len(machine.refused) < MOST_REFUSED:
                 machine.refused.add(name)
                 self._notify(f"{machine.host} does not give {name}: {error.what}")
             return 0
@@ -213,6 +226,13 @@ class RunStream:
 
     # Who shares a directory with whom.
 
+    def _speaks_for(self, machine: _Machine, name: str) -> bool:
+        """Return whether a machine may tell this: of a node, only that node or its disk."""
+        node = node_of(name)
+        if node is None or node == machine.node or node >= len(self._machines):
+            return True
+        return self._machines[node].identity == machine.identity
+
     def _is_turn_of(self, machine: _Machine, client: StreamClient) -> bool:
         """Return whether to fetch from this machine: of a shared directory, the first gives."""
         with self._guard:
@@ -229,15 +249,16 @@ class RunStream:
         """Give the directory of this machine a new identity if it is a copy of another."""
         token = secrets.token_hex(16)
         shared = []
+        with self._guard:
+            others = [one.client for one in self._machines if one.client is not None]
         if client.identity == self._store.identity:
             client.ask(PutMark(token), YesOrNo)
             shared.append(mark_of(self.here, token).exists())
             mark_of(self.here, token).unlink(missing_ok=True)
-        for other in self._machines:
-            if other.client is None or other.client.identity != client.identity or shared:
-                continue
-            client.ask(PutMark(token), YesOrNo)
-            shared.append(other.client.ask(AskMark(token), YesOrNo).yes)
+        for other in others:
+            if other.identity == client.identity and not shared:
+                client.ask(PutMark(token), YesOrNo)
+                shared.append(other.ask(AskMark(token), YesOrNo).yes)
         if shared and not shared[0]:
             client.ask(Renew(), YesOrNo)
             raise UnreachableError("its run directory was a copy, and is a new one now")
