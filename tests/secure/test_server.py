@@ -1,7 +1,9 @@
 """A server with strangers at its port: they are refused, counted and told of once."""
 
+import re
 import socket
 import threading
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -17,6 +19,7 @@ from unisono.secure.server import (
 )
 
 KEY = bytes.fromhex(new_secret())
+PATIENCE = 600.0  # beyond every test: no limit of its own
 
 
 class Echo:
@@ -29,7 +32,7 @@ class Echo:
         self.server = SecureServer(listening, KEY, self._serve, self._tell)
 
     def _serve(self, channel):
-        channel.send(channel.receive(10), 10)
+        channel.send(channel.receive(PATIENCE), PATIENCE)
 
     def _tell(self, text):
         self.told.append(text)
@@ -44,9 +47,9 @@ def echo():
 
 
 def works(echo):
-    channel = dial(echo.address, KEY, 10)
-    channel.send(b"hello", 10)
-    answer = channel.receive(10)
+    channel = dial(echo.address, KEY, PATIENCE)
+    channel.send(b"hello", PATIENCE)
+    answer = channel.receive(PATIENCE)
     channel.close()
     return answer == b"hello"
 
@@ -58,7 +61,7 @@ def test_hundreds_of_idle_strangers_keep_nobody_out(echo, source):
             stranger = socket.create_connection(echo.address, source_address=(source, 0))
             idle.enter_context(stranger)
         assert all(works(echo) for _ in range(5))
-        assert echo.said.wait(30)
+        assert echo.said.wait()
     assert echo.told[0].endswith(f"connections from {source} did not know the run's secret")
     assert len(echo.told) == 1
 
@@ -69,7 +72,7 @@ def test_strangers_on_an_address_of_the_run_make_room_for_each_other(echo, monke
     assert works(echo)
     with ExitStack() as idle:
         strangers = [
-            idle.enter_context(socket.create_connection(echo.address, timeout=10))
+            idle.enter_context(socket.create_connection(echo.address))
             for _ in range(PLACES_PER_ADDRESS + 1)
         ]
         assert strangers[0].recv(1) == b""
@@ -80,35 +83,38 @@ def test_a_wrong_secret_is_counted_and_a_look_at_the_port_is_not(echo):
     socket.create_connection(echo.address).close()
     for _ in range(3):
         with pytest.raises(StrangerError):
-            dial(echo.address, bytes(32), 10)
-    assert echo.said.wait(30)
-    assert echo.told == ["3 connections from 127.0.0.1 did not know the run's secret"]
+            dial(echo.address, bytes(32), PATIENCE)
+    assert echo.said.wait()
+    counts = echo.server._strangers._counts
+    while counts["127.0.0.1"] < 3:
+        time.sleep(0.01)
+    # How many had come when it was told depends on how busy the machine is.
+    told = r"(1 connection|[23] connections) from 127.0.0.1 did not know the run's secret"
+    assert len(echo.told) == 1
+    assert re.fullmatch(told, echo.told[0])
+    assert counts == {"127.0.0.1": 3}
     assert works(echo)
 
 
 def test_a_stranger_that_sends_any_proof_is_let_go_and_counted(echo):
-    with socket.create_connection(echo.address, timeout=30) as stranger:
+    with socket.create_connection(echo.address) as stranger:
         stranger.sendall(HELLO + bytes(NONCE_BYTES))
         assert stranger.recv(1)  # the server's own proof
         stranger.sendall(bytes(TAG_BYTES))
         while stranger.recv(1 << 16):
             pass  # it hangs up without waiting for a frame
-        assert echo.said.wait(30)
+        assert echo.said.wait()
     assert echo.told == ["1 connection from 127.0.0.1 did not know the run's secret"]
 
 
 def test_what_is_told_has_a_bound():
-    told, said = [], threading.Event()
-
-    def tell(text):
-        told.append(text)
-        if len(told) == MOST_ADDRESSES + 1:
-            said.set()
-
-    strangers = Strangers(tell, seconds=0.2)
+    told, others = [], threading.enumerate()
+    strangers = Strangers(told.append, seconds=100_000)
     for number in range(1000):
         strangers.refused(f"10.0.{number // 250}.{number % 250}")
-    assert said.wait(30)
+    for timer in set(threading.enumerate()) - set(others):
+        timer.cancel()
+        timer.function(*timer.args)
     rest = 1000 - MOST_ADDRESSES
     assert f"{rest} connections from {FURTHER} did not know the run's secret" in told
     assert len(told) == MOST_ADDRESSES + 1
@@ -117,4 +123,4 @@ def test_what_is_told_has_a_bound():
 def test_a_closed_server_listens_no_more(echo):
     echo.server.close()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(echo.address, timeout=10)
+        socket.create_connection(echo.address)
