@@ -3,7 +3,6 @@
 import os
 import socket
 import threading
-import time
 
 import pytest
 
@@ -139,18 +138,16 @@ def test_a_silent_or_slow_stranger_is_let_go_at_the_deadline():
     dripping = threading.Event()
 
     def drip():
-        while not dripping.wait(0.01):
+        while not dripping.wait(0.05):  # 40 bytes of a greeting would take 2 s
             try:
                 here.sendall(b"u")
             except OSError:
                 return
 
     threading.Thread(target=drip, daemon=True).start()
-    began = time.monotonic()
-    with pytest.raises((TimeoutError, StrangerError)):
+    with pytest.raises(TimeoutError):
         accept(there, KEY, 0.2)  # each byte would be in time; all of them are not
     dripping.set()
-    assert time.monotonic() - began < 60
 
 
 def test_the_secret_comes_from_the_environment_or_from_a_private_file(tmp_path):
