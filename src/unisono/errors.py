@@ -95,6 +95,7 @@ _FIXES = {
 # What Python, the dynamic linker and torch say where the C library says ENOMEM or EAGAIN.
 _MEMORY = ("failed to map segment", "cannot allocate memory", "can't allocate memory")
 _THREADS = ("can't start new thread",)
+_NO_TEMPORARY = "No usable temporary directory"  # a full disk, or none that may be written
 
 
 def explain(error: BaseException | None) -> RunError | None:
@@ -104,6 +105,9 @@ def explain(error: BaseException | None) -> RunError | None:
         return _refused(os.strerror(error.errno), _FIXES[error.errno], where)
     if isinstance(error, MemoryError):
         return _refused("out of memory", _FIXES[errno.ENOMEM])
+    if isinstance(error, OSError) and _NO_TEMPORARY in str(error.strerror):
+        fix = "free some disk space, or set TMPDIR to a directory in which you may write"
+        return _refused("no file can be written to any temporary directory", fix)
     text = str(error) if isinstance(error, ImportError | RuntimeError | OSError) else ""
     if any(words.lower() in text.lower() for words in _MEMORY):
         return _refused("out of memory", _FIXES[errno.ENOMEM], text.partition("\n")[0])

@@ -101,3 +101,20 @@ def test_a_terminal_that_knows_only_ascii_gets_ascii(name):
     assert done.returncode == 0, done.stderr
     assert done.stdout
     assert (done.stdout + done.stderr).isascii()
+
+
+@pytest.mark.ranks
+def test_where_no_file_can_be_written_that_is_said(tmp_path):
+    """As on a machine whose disk is full: what we import looks for a temporary directory."""
+    (tmp_path / "text").write_text("one\n")
+    words = [sys.executable, "-m", "unisono", "score", "text", "text"]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 4
+    assert "Traceback" not in done.stderr
+    assert "no file can be written to any temporary directory" in done.stderr
+    assert "TMPDIR" in done.stderr

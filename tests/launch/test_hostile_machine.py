@@ -123,7 +123,7 @@ def test_names_outside_of_the_run_and_of_other_nodes_do_not_come(tmp_path, hones
 )
 def test_who_never_answers_is_let_go(tmp_path, honest, how, words, monkeypatch):
     monkeypatch.setattr(stream_client, "SILENT_SECONDS", 1.0)
-    monkeypatch.setattr(error_output, "END_SECONDS", 1.0)
+    monkeypatch.setattr(error_output, "EXIT_SECONDS", 1.0)
     client = StreamClient(both(tmp_path, how), "bad", create=False)
     with pytest.raises(UnreachableError, match=words), client:
         pass

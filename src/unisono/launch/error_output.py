@@ -5,7 +5,7 @@ import threading
 from typing import IO
 
 KEPT_BYTES = 1 << 16
-END_SECONDS = 5.0
+EXIT_SECONDS = 5.0
 
 
 class ErrorOutput:
@@ -18,7 +18,7 @@ class ErrorOutput:
 
     def last_line(self) -> str:
         """Return the last line that says something. The program has ended."""
-        self._thread.join(END_SECONDS)
+        self._thread.join(EXIT_SECONDS)
         lines = self._kept.decode(errors="replace").split("\n")
         return next((one.strip() for one in reversed(lines) if one.strip()), "no reason given")
 
@@ -33,7 +33,7 @@ class ErrorOutput:
 def exit_code_of(process: subprocess.Popen[bytes]) -> int:
     """Return the exit code of a program that has closed its output; kill it if it stays."""
     try:
-        return process.wait(END_SECONDS)
+        return process.wait(EXIT_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
