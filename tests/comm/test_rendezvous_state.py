@@ -42,6 +42,7 @@ class Planted:
         encode_state(full_state())[:-1],
         encode_state(full_state()).replace(b'"round":3', b'"round":"3"'),
         encode_state(full_state()).replace(b'"round"', b'"ruond"'),
+        encode_state(full_state()).replace(b'{"round"', b'{"more":1,"round"'),
         b" " * (2 << 20),
     ],
 )
