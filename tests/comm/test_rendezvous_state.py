@@ -43,7 +43,7 @@ class Planted:
         encode_state(full_state()).replace(b'"round":3', b'"round":"3"'),
         encode_state(full_state()).replace(b'"round"', b'"ruond"'),
         encode_state(full_state()).replace(b'{"round"', b'{"more":1,"round"'),
-        b" " * (2 << 20),
+        encode_state(full_state()) + b" " * (2 << 20),
     ],
 )
 def test_whatever_is_no_state_is_refused_and_never_run(data):

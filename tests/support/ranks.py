@@ -69,7 +69,8 @@ def _serve(rank, size, workers, port, pipe):
         MASTER_PORT=str(port),
         GLOO_SOCKET_IFNAME="lo",
     )
-    comm = join("cpu", timeout_seconds=EXCHANGE_SECONDS, interface="lo" if workers < size else "")
+    interface = "lo" if workers < size else ""
+    comm = join("cpu", timeout_seconds=EXCHANGE_SECONDS, interface=interface)
     torch.set_num_threads(1)
     while (job := pipe.recv()) is not None:
         function, args = job
