@@ -35,7 +35,8 @@ def wheel(tmp_path_factory):
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     shutil.copytree(ROOT / "src", source / "src", symlinks=True, ignore=ignored)
     shutil.copytree(ROOT / "configs", source / "configs")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    locks = [path.name for path in ROOT.glob("requirements*.lock")]  # src/unisono/locks
+    for name in ("pyproject.toml", "README.md", "LICENSE", *locks):
         shutil.copy(ROOT / name, source)
     archive = build("sdist", source, here / "sdist")
     with tarfile.open(archive) as tar:

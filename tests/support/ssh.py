@@ -27,6 +27,7 @@ PasswordAuthentication no
 PermitRootLogin yes
 PrintMotd no
 SetEnv {variables}
+{further}
 """
 
 CLIENT = """\
@@ -46,8 +47,10 @@ class SshLab(Lab):
     `variables` holds, by node, what the processes that are started over ssh get to see.
     """
 
-    def __init__(self, home, nodes=2, variables=None):
-        super().__init__(LabPlan(nodes=nodes))
+    usual_variables = {"PYTHONPATH": str(SOURCE)}
+
+    def __init__(self, home, nodes=2, variables=None, **plan):
+        super().__init__(LabPlan(nodes=nodes, **plan))
         self.home, self.config = home, home / "ssh_config"
         self._further = variables or {}
 
@@ -65,11 +68,19 @@ class SshLab(Lab):
             self._serve(node)
         return self
 
+    def server_settings(self, node):
+        """Return further settings for the ssh server of a node."""
+        return ""
+
     def _serve(self, node):
-        variables = {"PYTHONPATH": str(SOURCE), **self._further.get(node, {})}
+        variables = {**self.usual_variables, **self._further.get(node, {})}
         path = self.home / f"sshd_config_{node}"
         settings = " ".join(f"{name}={value}" for name, value in variables.items())
-        path.write_text(SERVER.format(home=self.home, variables=settings))
+        path.write_text(
+            SERVER.format(
+                home=self.home, variables=settings, further=self.server_settings(node)
+            )
+        )
         log = self.home / f"sshd_{node}.log"
         self.start(node, [SSHD, "-D", "-f", str(path), "-E", str(log)])
         answer = ["bash", "-c", f"read line < /dev/tcp/{self.address(node)}/22 && echo $line"]

@@ -8,8 +8,8 @@ import click
 
 from unisono.check.page import json_of, page_of
 from unisono.cli.launch import run_command
+from unisono.cli.launching.hosts import launch_on_hosts
 from unisono.cli.launching.options import host_options
-from unisono.cli.launching.targets import launch_on_hosts
 from unisono.cli.options import Number, config_argument, set_option, workers_option
 from unisono.config.load import load_settings
 from unisono.cost_model.forecast import forecast

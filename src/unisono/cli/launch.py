@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
+from unisono.cli.launching.hosts import launch_on_hosts
 from unisono.cli.launching.options import mode_of, where_options
-from unisono.cli.launching.targets import launch_on_hosts, launch_on_kubernetes, launch_on_slurm
+from unisono.cli.launching.targets import launch_on_kubernetes, launch_on_slurm
 from unisono.cli.options import config_argument, set_option, workers_option
 from unisono.cli.pages.progress import forwarding_signals
 from unisono.config.load import load_settings

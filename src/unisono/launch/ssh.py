@@ -28,6 +28,11 @@ SSH_ALIVE_SECONDS, SSH_ALIVE_MISSED = 10, 3
 SSH_FAILED = 255  # the exit code of ssh if it cannot connect, or if the connection breaks
 # How long a machine may take to kill everything before we kill ssh itself.
 KILL_SECONDS = 5.0
+NO_PYTHON = 127
+FIND_PYTHON = (
+    'source=$1; shift; for python in "$@"; do command -v "$python" >/dev/null 2>&1 && '
+    f'exec "$python" -I -c "$source"; done; exit {NO_PYTHON}'
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,15 @@ class Ssh:
         refuse_control((host, directory, *words), where="the command for ssh")
         change = f"cd {shlex.quote(directory)} && " if directory else ""
         return (*self._ssh(), *self.options, "--", host, f"{change}exec {shlex.join(words)}")
+
+    def program(self, host: str, pythons: Sequence[str], source: str) -> tuple[str, ...]:
+        """Return the command that runs a program on `host`, by the first of `pythons` there.
+
+        `source` is its text; its standard input is free for other things.
+        """
+        refuse_control((host, *pythons), where="the command for ssh")
+        words = ("sh", "-c", FIND_PYTHON, "sh", source, *pythons)
+        return (*self._ssh(), *self.options, "--", host, f"exec {shlex.join(words)}")
 
     def address_of(self, host: str) -> str:
         """Return the address or name that ssh would connect to for `host`."""

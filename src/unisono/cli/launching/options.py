@@ -22,6 +22,7 @@ MODES_OF_OPTION = {
         (
             *("ssh_config", "address", "port", "check", "fewest", "firewall"),
             *("records", "fetch_checkpoints", "detach"),
+            *("sync", "offline", "lock", "teardown", "with_runs"),
         ),
         ("hosts",),
     ),
@@ -68,6 +69,34 @@ _WHERE = (
     _HOSTS[0],
     click.option("--slurm", is_flag=True, help="Submit a Slurm job."),
     click.option("--kubernetes", is_flag=True, help="Write a manifest for Kubeflow Trainer."),
+    click.option(
+        "--sync",
+        is_flag=True,
+        help="First bring packages, Unisono, config and corpus to the hosts, as far as they "
+        "differ; ssh and Python 3.11 there are enough.",
+    ),
+    click.option(
+        "--offline",
+        is_flag=True,
+        help="With --sync, fetch the packages here and bring them, too.",
+    ),
+    click.option(
+        "--lock",
+        type=PathType,
+        multiple=True,
+        metavar="FILE",
+        help="With --sync, lock file with hashes to install instead of Unisono's; repeatable.",
+    ),
+    click.option(
+        "--teardown",
+        is_flag=True,
+        help="Remove from the hosts what --sync brought there, and nothing else.",
+    ),
+    click.option(
+        "--with-runs",
+        is_flag=True,
+        help="With --teardown, also remove the runs' records there.",
+    ),
     click.option("--check", is_flag=True, help="Only check the hosts and their links."),
     click.option(
         "--firewall",

@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from unisono.cli.launch import run_command
+from unisono.cli.launching.hosts import launch_on_hosts
 from unisono.cli.launching.options import host_options
-from unisono.cli.launching.targets import launch_on_hosts
 from unisono.cli.options import PathType, set_option
 from unisono.config.load import load_settings
 from unisono.launch.plan import LaunchedTraining, plan_local

@@ -1,20 +1,16 @@
 """The connection to the record server of one machine, over the user's own ssh."""
 
-import os
 import secrets
-import select
-import subprocess
 import threading
-import time
 from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
 from unisono.errors import DataError
-from unisono.launch.error_output import ErrorOutput, exit_code_of
-from unisono.launch.probe_client import MOST_FOREIGN_LINES, UnreachableError, ssh_advice
-from unisono.launch.ssh import SSH_FAILED, Ssh
+from unisono.launch.probe_client import MOST_FOREIGN_LINES, UnreachableError
+from unisono.launch.ssh import Ssh
+from unisono.launch.ssh_pipe import SshPipe
 from unisono.launch.stream.messages import (
     LONGEST_STREAM_MESSAGE,
     MOST_PAYLOAD_BYTES,
@@ -28,10 +24,6 @@ from unisono.launch.stream.messages import (
     StreamRequest,
 )
 
-# A machine that says nothing for so long is asked again over a new connection.
-SILENT_SECONDS = 30.0
-# So fast an answer has to come: whoever sends a byte now and then holds nobody up.
-SLOWEST_BYTES_PER_SECOND = 1000
 LONGEST_ANSWER = 4096
 ReplyT = TypeVar("ReplyT", bound=StreamReply)
 LONG_REPLIES = (RecordList, Offsets)
@@ -66,22 +58,10 @@ class StreamClient:
     def __init__(self, remote: RemoteRun, host: str, *, create: bool) -> None:
         self._remote, self._host, self._create = remote, host, create
         self._asking = threading.Lock()
-        self._buffer = bytearray()
         self.identity, self.has_run = "", False
 
     def __enter__(self) -> "StreamClient":
-        try:
-            self._process = subprocess.Popen(
-                self._remote.command(self._host),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                process_group=0,  # Ctrl-C at a terminal is for us: there is more to fetch
-            )
-        except OSError as error:
-            raise UnreachableError(f"cannot start ssh: {error.strerror}") from error
-        self._errors = ErrorOutput(self._process.stderr)
+        self._pipe = SshPipe(self._remote.command(self._host), self._host, "record server")
         try:
             self._greet()
         except BaseException:
@@ -90,12 +70,9 @@ class StreamClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        self._pipe.kill()
         with self._asking:  # whoever asks in another thread sees that it has ended
-            for stream in (self._process.stdin, self._process.stdout):
-                if stream is not None:
-                    stream.close()
+            self._pipe.close()
 
     def ask(self, request: StreamRequest, reply: type[ReplyT], payload: bytes = b"") -> ReplyT:
         """Send a request and return its answer; a refusal is a DataError."""
@@ -106,19 +83,19 @@ class StreamClient:
     ) -> tuple[ReplyT, bytes]:
         """Send a request and return its answer with the bytes that follow it."""
         with self._asking:
-            if self._process.poll() is not None:
-                raise self._gone()
-            self._send(msgspec.json.encode(request) + b"\n" + payload)
+            if self._pipe.exit_code is not None:
+                raise self._pipe.gone()
+            self._pipe.send(msgspec.json.encode(request) + b"\n" + payload)
             most = LONGEST_STREAM_MESSAGE if reply in LONG_REPLIES else LONGEST_ANSWER
-            return self._answer(self._line(most), reply)
+            return self._answer(self._pipe.line(most), reply)
 
     def _greet(self) -> None:
         """Ask for the directory, and pass over what the shell there prints before."""
         token = secrets.token_hex(16)
         greeting = Greet(self._remote.run, token, self._create)
-        self._send(msgspec.json.encode(greeting) + b"\n")
+        self._pipe.send(msgspec.json.encode(greeting) + b"\n")
         for _ in range(MOST_FOREIGN_LINES):
-            line = self._line(LONGEST_STREAM_MESSAGE)
+            line = self._pipe.line(LONGEST_STREAM_MESSAGE)
             try:
                 answer = msgspec.json.decode(line, type=Greeted | Refused)
             except (msgspec.DecodeError, UnicodeDecodeError):
@@ -140,56 +117,4 @@ class StreamClient:
         length = answer.length if isinstance(answer, RecordBytes) else 0
         if length > MOST_PAYLOAD_BYTES:
             raise UnreachableError("its record server sends too much at once")
-        return answer, self._take(length)
-
-    def _send(self, data: bytes) -> None:
-        view = memoryview(data)
-        deadline = time.monotonic() + SILENT_SECONDS
-        stream = self._process.stdin
-        while view and stream is not None:
-            if not select.select([], [stream], [], max(0.0, deadline - time.monotonic()))[1]:
-                raise UnreachableError("it takes nothing any more")
-            try:
-                view = view[os.write(stream.fileno(), view[: select.PIPE_BUF]) :]
-            except OSError:
-                raise self._gone() from None
-            deadline = time.monotonic() + SILENT_SECONDS
-
-    def _line(self, most: int) -> bytes:
-        began, searched = time.monotonic(), 0
-        while (end := self._buffer.find(b"\n", searched)) < 0 and len(self._buffer) < most:
-            searched = len(self._buffer)
-            self._receive(began)
-        if not 0 <= end < most:
-            raise UnreachableError("its record server answers too much")
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
-        return line
-
-    def _take(self, length: int) -> bytes:
-        began = time.monotonic()
-        while len(self._buffer) < length:
-            self._receive(began)
-        data = bytes(self._buffer[:length])
-        del self._buffer[:length]
-        return data
-
-    def _receive(self, began: float) -> None:
-        """Wait for more of an answer whose first byte was awaited from `began` on."""
-        stream = self._process.stdout
-        allowed = SILENT_SECONDS + len(self._buffer) / SLOWEST_BYTES_PER_SECOND
-        left = min(SILENT_SECONDS, began + allowed - time.monotonic())
-        if stream is None or not select.select([stream], [], [], max(0.0, left))[0]:
-            slow = "it answers too slowly"
-            silent = f"it has not answered for {SILENT_SECONDS:.0f} s"
-            raise UnreachableError(slow if self._buffer else silent)
-        data = os.read(stream.fileno(), 1 << 20)
-        if not data:
-            raise self._gone()
-        self._buffer += data
-
-    def _gone(self) -> UnreachableError:
-        code, last = exit_code_of(self._process), self._errors.last_line()
-        if code == SSH_FAILED:
-            return UnreachableError(f"ssh: {last}", ssh_advice(last, self._host))
-        return UnreachableError(f"its record server ended with exit code {code}: {last}")
+        return answer, self._pipe.take(length)
