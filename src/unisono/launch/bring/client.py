@@ -30,7 +30,7 @@ from unisono.launch.ssh_pipe import SshPipe
 from unisono.small_files import open_regular
 
 LONGEST_BRING_ANSWER = 1 << 26
-CHUNK_BYTES = 1 << 19
+PART_BYTES = 1 << 19
 # Chunks on their way at once: with 8 MiB, a round trip of 0.1 s still lets 80 MB/s pass.
 MOST_UNANSWERED = 16
 KEEP_SECONDS = 8.0
@@ -190,7 +190,7 @@ def _chunks(file: BroughtFile, offset: int) -> Iterator[tuple[int, bytes]]:
         else open_regular(file.content) as source
     ):
         source.seek(offset)
-        while (chunk := source.read(CHUNK_BYTES)) or not file.size:
+        while (chunk := source.read(PART_BYTES)) or not file.size:
             yield offset, chunk
             offset += len(chunk)
             if not file.size:

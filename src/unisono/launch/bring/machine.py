@@ -16,7 +16,7 @@ from unisono.launch.bring.wheelhouse import EnvironmentPlan
 from unisono.launch.probe_client import UnreachableError
 
 # A machine that gets nothing for so long, however often we connect, is given up.
-PATIENCE_SECONDS = 120.0
+GIVE_UP_SECONDS = 120.0
 AGAIN_SECONDS = 2.0
 T = TypeVar("T")
 
@@ -130,7 +130,7 @@ class BringMachine:
                 self._disconnect()
                 if self._stopped.is_set():
                     raise RunError("stopped", where=self.host) from None
-                if time.monotonic() - self._alive_at > PATIENCE_SECONDS:
+                if time.monotonic() - self._alive_at > GIVE_UP_SECONDS:
                     raise
                 self._tell(self.host, f"the connection broke ({error.what}); connecting again")
                 self._stopped.wait(AGAIN_SECONDS)
