@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 import torch.distributed as dist
 
+from unisono.comm.bootstrap import secure_store
 from unisono.comm.bootstrap.secure_store import (
     StoreRequest,
     join_store,
@@ -106,6 +107,15 @@ def test_what_torch_would_unpickle_gets_nowhere(served, tmp_path):
         dist.TCPStore(*served[1], is_master=False, timeout=timedelta(seconds=1))
     assert served[0].num_keys() == 0
     assert not (tmp_path / "owned").exists()
+
+
+def test_it_holds_no_more_than_its_bound(served, guest, monkeypatch):
+    monkeypatch.setattr(secure_store, "TABLE_BYTES", 100)
+    guest.set("a", "b" * 60)
+    with pytest.raises(RuntimeError):
+        guest.set("c", "d" * 60)
+    assert served[0].get("a") == b"b" * 60
+    assert not served[0].check(["c"])
 
 
 def test_idle_strangers_do_not_take_the_places_of_those_who_know(served):
