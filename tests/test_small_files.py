@@ -11,8 +11,14 @@ from unisono.small_files import json_table, read_line, read_parsed, toml_table
 HOSTILE = "\x1b[2J\x1b]0;t\x07\x9b31m\u202e\r\n"
 
 
-@pytest.mark.parametrize("kind", ["fifo", "device", "directory", "dangling", "loop"])
-def test_what_is_no_regular_file_is_refused_and_does_not_hang(kind, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        *(("fifo", "a pipe or a device"), ("device", "a pipe or a device")),
+        *(("directory", "a directory"), ("dangling", "No such file"), ("loop", "Too many")),
+    ],
+)
+def test_what_is_no_regular_file_is_refused_and_does_not_hang(kind, words, tmp_path):
     path = tmp_path / "environment.json"
     made = {
         "fifo": lambda: os.mkfifo(path),
@@ -22,7 +28,7 @@ def test_what_is_no_regular_file_is_refused_and_does_not_hang(kind, tmp_path):
         "loop": lambda: path.symlink_to(path.name),
     }
     made[kind]()
-    with pytest.raises(DataError, match=r"environment\.json cannot be read"):
+    with pytest.raises(DataError, match=rf"environment\.json cannot be read: .*{words}"):
         read_parsed(path, json_table)
     assert read_line(path) == ""
 
