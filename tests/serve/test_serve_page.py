@@ -54,6 +54,19 @@ def test_a_text_is_translated_and_nobody_else_is_asked(opened, server, width, sc
     assert all(url.startswith(server.url) for url in page.asked)
 
 
+def test_a_sentence_begins_on_the_line_on_which_the_one_before_it_ends(opened):
+    page = opened(400)
+    translated(page, "To be or not. That is it!")
+    first, second = page.evaluate(
+        """[...document.querySelectorAll("#output .one")].map((one) => {
+             one.textContent = "ein Wort ".repeat(13).trim();
+             return one;
+           }).map((one) => [...one.getClientRects()].map((line) => line.top))"""
+    )
+    assert len(first) > 1
+    assert second[0] == first[-1]
+
+
 def test_typing_alone_translates_after_a_pause(opened, server):
     page = opened()
     page.locator("#text").press_sequentially("to be")

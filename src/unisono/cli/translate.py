@@ -328,7 +328,8 @@ def _lines() -> Iterator[str]:
             raise DataError(
                 f"line {number} has over {LONGEST_INPUT_BYTES:,} bytes",
                 where="standard input",
-                fix="write one sentence a line; this batch of lines was not translated",
+                fix="write one sentence a line, or translate the text with --documents; this "
+                "batch of lines was not translated",
             )
         try:
             yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")

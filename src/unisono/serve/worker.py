@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -43,23 +44,25 @@ def run_workers(order: WorkerOrder, load: Load, *, load_before_fork: bool) -> No
         signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(1)
     connections = [socket.socket(fileno=number) for number in order.sockets]
-    try:
-        loaded = load(order.models) if load_before_fork else []
-    except UnisonoError as error:
-        connections[0].sendall(encoded(failure(error)))
-        return
-    mine = _fork(connections)
-    for connection in connections:
-        if connection is not mine:
-            connection.close()
-    try:
-        translators = loaded or load(order.models)
-        for translator in translators:
-            translator.translate(["."])  # the first translation takes longer
-    except UnisonoError as error:
-        mine.sendall(encoded(failure(error)))
-    else:
-        serve(mine, translators)
+    # A server that has heard of the error from another worker, or died, listens no more.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        try:
+            loaded = load(order.models) if load_before_fork else []
+        except UnisonoError as error:
+            connections[0].sendall(encoded(failure(error)))
+            return
+        mine = _fork(connections)
+        for connection in connections:
+            if connection is not mine:
+                connection.close()
+        try:
+            translators = loaded or load(order.models)
+            for translator in translators:
+                translator.translate(["."])  # the first translation takes longer
+        except UnisonoError as error:
+            mine.sendall(encoded(failure(error)))
+        else:
+            serve(mine, translators)
 
 
 def serve(connection: socket.socket, translators: Sequence[Translator]) -> None:

@@ -117,14 +117,22 @@ function show(answer) {
 const percent = (share) => `${Math.round(100 * share)} %`;
 const grade = (share) => (share < DOUBTFUL ? "doubtful" : share < UNSURE ? "unsure" : "");
 
+// Not a <button>: browsers make that a block, and a sentence has to flow as text does.
 function button(one, number) {
-  const made = document.createElement("button");
-  made.type = "button";
+  const made = document.createElement("span");
+  made.tabIndex = 0;
+  made.setAttribute("role", "button");
   made.className = `one ${grade(one.confidence)}`;
   made.textContent = one.text;
   made.title = `${percent(one.confidence)} sure`;
   made.setAttribute("aria-pressed", "false");
   made.addEventListener("click", () => choose(number, made));
+  made.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    choose(number, made);
+  });
   return made;
 }
 
