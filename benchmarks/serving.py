@@ -4,8 +4,8 @@
 
 In turns: `translate` over the text without its start-up, then 32 clients that ask a server for
 the same lines, one line a request, and again with 20 lines a request. Then one client alone,
-for its latencies; then many requests, for the memory. Ratios mean something on a busy machine,
-clocks do not.
+for its latencies; then many requests, for the memory. The clients share the cores with the
+server. Ratios mean something on a busy machine, clocks do not.
 """
 
 import argparse
@@ -17,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
+from urllib.parse import urlencode
 
 import psutil
 from measure import end_family, machine, median
@@ -45,6 +47,7 @@ def main() -> None:
     try:
         port = int(re.search(r":(\d+)$", server.stderr.readline().strip())[1])
         print(f"ready after {time.perf_counter() - began:.1f} s")
+        _detect(port)  # the detector loads after the start, and would compute meanwhile
         _throughput(given, lines, server.pid, port)
         _latency(lines, port)
         _memory(given.requests, server.pid, port)
@@ -64,9 +67,12 @@ def _throughput(given: argparse.Namespace, lines: list[str], pid: int, port: int
         for name, requests in ways.items():
             before = _cpu(pid)
             seconds = _asked(requests, port, CLIENTS)[0]
-            cpu = _cpu(pid) - before
+            own, cpu = (now - then for now, then in zip(_cpu(pid), before, strict=True))
             ratios[name].append((alone[0] / seconds, alone[1] / cpu))
-            print(f"  {name} a request: {len(lines) / seconds:.1f} lines/s, {cpu:.1f} s of CPU")
+            print(
+                f"  {name} a request: {len(lines) / seconds:.1f} lines/s, {cpu:.1f} s of CPU, "
+                f"of these {own:.1f} s the server itself"
+            )
     for name, found in ratios.items():
         clock, cpu = (median([pair[n] for pair in found]) for n in (0, 1))
         print(
@@ -75,10 +81,16 @@ def _throughput(given: argparse.Namespace, lines: list[str], pid: int, port: int
         )
 
 
-def _cpu(pid: int) -> float:
-    """Return the seconds of CPU that a process and its children have used so far."""
+def _cpu(pid: int) -> tuple[float, float]:
+    """Return the seconds of CPU of a process so far, and those with its children."""
     family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    return sum(sum(one.cpu_times()[:2]) for one in family)
+    used = [sum(one.cpu_times()[:2]) for one in family]
+    return used[0], sum(used)
+
+
+def _detect(port: int) -> None:
+    address, body = f"http://127.0.0.1:{port}/detect", urlencode({"q": "a word"}).encode()
+    urllib.request.urlopen(address, body, timeout=120).close()
 
 
 def _translate_seconds(model: str, text: Path, first: str) -> tuple[float, float]:
