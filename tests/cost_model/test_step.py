@@ -259,6 +259,13 @@ def test_a_way_that_loses_in_every_step_is_better_than_one_that_takes_longer_all
     assert least_drastic([Option(1.25, 0.2, apart=False), apart]) == 1
 
 
+def test_no_way_is_taken_that_is_much_slower_than_another():
+    ways = [Option(1.4, 0.3, apart=False), Option(1.2, 0.2, apart=False)]
+    apart = Option(1.25, 0.0, apart=True)
+    assert least_drastic([*ways, Option(1.15, 0.15, apart=False), apart]) == 1
+    assert least_drastic([*ways, Option(1.0, 0.15, apart=False), apart]) == 2
+
+
 def test_devices_are_found_however_they_are_written():
     assert device_called("rtx 4090") is DEVICES["RTX4090"]
     assert device_called("v 100") is DEVICES["V100"]

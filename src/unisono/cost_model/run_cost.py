@@ -108,6 +108,7 @@ SECONDS_PER_HOUR = 3600
 HIDDEN = 0.04  # a smaller loss is hardly worth a change
 MUCH_WAITING = 0.30  # of the time: too much to pay for
 WORTH_GOING_APART = 0.10  # the least that local updates must gain
+BY_FAR = 1.10  # times the seconds of the fastest way are too many
 
 
 def why_not(machines: int, speedup: float, waiting: float, fewer: int = 1) -> str:
@@ -139,12 +140,14 @@ def least_drastic(options: Sequence[Option]) -> int:
     """Return which way to take: the first that loses next to nothing, or the fastest.
 
     The exact way comes first. A way that loses something in every step is better than a later
-    one whose run is no shorter. Weights go apart only if that gains much.
+    one whose run is no shorter, unless a third one is shorter by far. Weights go apart only if
+    that gains much.
     """
     places = range(len(options))
     fastest = min(places, key=lambda place: options[place].seconds)
     best = next((place for place in places if options[place].lost < HIDDEN), fastest)
-    best = next(p for p in places if options[p].seconds <= options[best].seconds)
+    longest = min(options[best].seconds, BY_FAR * options[fastest].seconds)
+    best = next(p for p in places if options[p].seconds <= longest)
     staying = [place for place in places if not options[place].apart]
     if not options[best].apart or not staying:
         return best
