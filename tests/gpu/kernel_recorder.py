@@ -4,7 +4,8 @@ A stream is a row of kernels. Vector clocks say which kernel comes before which:
 follows those before it in its own stream, and those that its stream has waited for. Two
 kernels of which one writes what the other uses must be ordered. Memory belongs to the stream
 that allocated it: once freed, the next kernel of that stream may get it, so every other stream
-that used it must be done by then.
+that used it must be done by then. What a copy writes to pinned memory, the host may read once
+it has waited for that copy.
 """
 
 import math
@@ -12,11 +13,11 @@ import sys
 import weakref
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 
 import stand_in_cuda
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 aten = torch.ops.aten
 RECORDED, WAITS, HOST_WAITS_FOR_STREAM, HOST_WAITS_FOR_EVENT = range(4)
@@ -46,7 +47,7 @@ class StreamOrder:
     def __init__(self):
         self.clocks = defaultdict(Counter)
         self.events, self.host, self.memory = {}, Counter(), {}
-        self.races, self.freed_early = set(), set()
+        self.races, self.freed_early, self.read_early = set(), set(), set()
 
     def read_log(self):
         for kind, event, stream in stand_in_cuda.drain():
@@ -85,6 +86,14 @@ class StreamOrder:
     def allocated(self, storage, what):
         self.memory[storage] = Use(stand_in_cuda.stream_now(), what=what)
 
+    def host_reads(self, storage):
+        """Note that the host reads pinned memory."""
+        self.read_log()
+        use = self.memory[storage]
+        stream, number = use.written
+        if self.host[stream] < number:
+            self.read_early.add(use.what)
+
     def freed(self, storage):
         self.read_log()
         use = self.memory.pop(storage, None)
@@ -99,14 +108,18 @@ class StreamOrder:
 class KernelRecorder(TorchDispatchMode):
     """Records one or several updates; `start` begins anew."""
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # nothing is compiled here, and looking for that takes time
+
     def __init__(self):
         super().__init__()
         self.order, self.live, self.sizes = StreamOrder(), 0, {}
         self.start()
 
     def start(self):
-        self.launches = self.bytes = self.copied = 0
-        self.peak = self.live
+        self.launches = self.bytes = self.pinned_bytes = 0
+        self.peak, self.peaks = self.live, []  # the peak before each copy to the GPU
         self.kernels, self.synchronisations, self.on_cpu = Counter(), Counter(), Counter()
         self.copies = Counter()
 
@@ -116,61 +129,70 @@ class KernelRecorder(TorchDispatchMode):
             return func(*args, **kwargs)
         if func is aten._local_scalar_dense.default and args[0].device.type == "cuda":
             self.synchronised("item")
-            self._launched(func, args, kwargs, ())
+            self._launched(func, args, kwargs, (), f"item in {caller()}")
             return 1.0 if args[0].dtype.is_floating_point else 1
         result = self._result(func, args, kwargs)
-        self._note(func, args, kwargs, _tensors((args, kwargs)), _tensors(result))
+        self._note(func, args, kwargs, _tensors((args, kwargs)), _tensors((result,)))
         return result
 
     def _note(self, func, args, kwargs, given, made):
         name = func.overloadpacket.__name__
-        runs = name not in NO_KERNEL and not _is_view(func)
+        runs = name not in NO_KERNEL and not _schema(func).is_view
+        where = f"{name} in {caller()}"
         if not any(t.device.type == "cuda" for t in (*given, *made)):
             if given and runs:
-                self.on_cpu[f"{name} in {caller()}"] += 1
+                self.on_cpu[where] += 1
             return
         for tensor in made:
-            self._allocated(tensor, f"{name} in {caller()}")
-        if runs and any(t.device.type == "cpu" and t.dim() for t in (*given, *made)):
-            self._copied(func, args, kwargs, given, made)
+            self._allocated(tensor, where)
+        copies = name == "copy_"  # other kernels get a number of the host as an argument
+        on_host = [t for t in (*given, *made) if t.device.type == "cpu" and (t.dim() or copies)]
+        if runs and on_host:
+            self._copied(func, args, kwargs, (*made, *given), where)
         elif runs:
-            self._launched(func, args, kwargs, made)
+            self._launched(func, args, kwargs, made, where)
 
     def _result(self, func, args, kwargs):
         if func is aten.nonzero.default and args[0].device.type == "cuda":
             self.synchronised("nonzero")  # how many there are is not known: say all
             shape = args[0].numel(), args[0].dim()
             return torch.zeros(shape, dtype=torch.int64, device=args[0].device)
-        return func(*args, **kwargs)
+        if not kwargs.get("pin_memory"):
+            return func(*args, **kwargs)
+        pinned = stand_in_cuda.pin_memory(func(*args, **{**kwargs, "pin_memory": False}))
+        self.pinned_bytes += pinned.untyped_storage().nbytes()
+        return pinned
 
     def synchronised(self, how):
         self.synchronisations[f"{how} in {caller()}"] += 1
 
-    def _copied(self, func, args, kwargs, given, made):
-        to_gpu = next(t for t in (*made, *given) if t.dim()).device.type == "cuda"
+    def _copied(self, func, args, kwargs, tensors, where):
+        to_gpu = tensors[0].device.type == "cuda"  # the first one is the result
         blocking = not (kwargs.get("non_blocking") or (len(args) > 2 and args[2] is True))
-        host = next(t for t in (*given, *made) if t.device.type == "cpu" and t.dim())
+        host = next(t for t in tensors if t.device.type == "cpu")
         pinned = getattr(host, "stand_in_pinned", False)
         direction = "to the GPU" if to_gpu else "from the GPU"
         kind = "pinned" if pinned and not blocking else "blocking" if blocking else "pageable"
-        self.copies[f"{kind} {direction} in {caller()}"] += 1
-        self.order.read_log()
-        self._launched(func, args, kwargs, made)
+        self.copies[f"{kind} {direction} in {where.partition(' in ')[2]}"] += 1
+        if to_gpu:
+            self.peaks.append(self.peak)
+        self._launched(func, args, kwargs, [t for t in tensors[:1] if to_gpu], where)
+        if not to_gpu:
+            self.order.launch(stand_in_cuda.stream_now(), (), _storages([host], "cpu"), where)
 
-    def _launched(self, func, args, kwargs, made):
+    def _launched(self, func, args, kwargs, made, where):
         reads, writes = _reads_and_writes(func, args, kwargs, made)
         launches = _launches(func, args)
         self.launches += launches
         self.kernels[func.overloadpacket.__name__] += launches
         self.bytes += sum(t.numel() * t.element_size() for t in (*reads, *writes))
         stream = stand_in_cuda.stream_now()
-        for tensor in (*reads, *writes):
+        for tensor in (*reads, *writes) if stand_in_cuda.RESULTS else ():
             event = stand_in_cuda.RESULTS.pop(_storage(tensor), None)
             if event is not None:  # whoever takes the result of a future waits for it
                 stand_in_cuda.current_stream().wait_event(event)
                 self._use(tensor).shared = True
-        what = f"{func.overloadpacket.__name__} in {caller()}"
-        self.order.launch(stream, _storages(reads), _storages(writes), what)
+        self.order.launch(stream, _storages(reads), _storages(writes), where)
 
     def _use(self, tensor):
         return self.order.memory.setdefault(_storage(tensor), Use(stand_in_cuda.stream_now()))
@@ -191,44 +213,70 @@ class KernelRecorder(TorchDispatchMode):
         self.order.freed(storage)
 
 
+_ours = {}  # what `caller` returns for a function, or None if it is not ours
+
+
 def caller():
     """Return the innermost function of ours, or where autograd computes gradients."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if SOURCES in code.co_filename:
-            return f"{code.co_filename.partition(SOURCES)[2]}:{code.co_name}"
+        if code not in _ours:
+            _, ours, path = code.co_filename.partition(SOURCES)
+            _ours[code] = f"{path}:{code.co_name}" if ours else None
+        if _ours[code] is not None:
+            return _ours[code]
         frame = frame.f_back
     return "the backward pass"
 
 
 def _tensors(values):
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+    found = []
+    for value in values.values() if isinstance(values, dict) else values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple, dict)):
+            found.extend(_tensors(value))
+    return found
 
 
 def _storage(tensor):
     return tensor.untyped_storage()._cdata
 
 
-def _storages(tensors):
-    return {_storage(t) for t in tensors if t.device.type == "cuda"}
+def _storages(tensors, device="cuda"):
+    return {_storage(t) for t in tensors if t.device.type == device}
 
 
-def _is_view(func):
-    returns = func._schema.returns
-    return bool(returns) and all(r.alias_info and not r.alias_info.is_write for r in returns)
+@dataclass(frozen=True)
+class Schema:
+    """What an operation does with its arguments: their names, and which of them it writes."""
+
+    arguments: tuple[tuple[str, bool], ...]
+    is_view: bool
+
+    @property
+    def writes(self):
+        return any(written for _, written in self.arguments)
+
+
+@cache
+def _schema(func):
+    schema = func._schema
+    written = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
+    names = [a.name for a in schema.arguments]
+    views = [r.alias_info is not None and not r.alias_info.is_write for r in schema.returns]
+    return Schema(tuple(zip(names, written, strict=True)), bool(views) and all(views))
 
 
 def _reads_and_writes(func, args, kwargs, made):
-    reads, writes = [], list(made)
-    for number, argument in enumerate(func._schema.arguments):
-        value = args[number] if number < len(args) else kwargs.get(argument.name)
-        written = argument.alias_info is not None and argument.alias_info.is_write
-        (writes if written else reads).extend(_tensors(value))
-    unique = {id(t): t for t in writes}
-    if not any(a.alias_info and a.alias_info.is_write for a in func._schema.arguments):
+    reads, writes, schema = [], list(made), _schema(func)
+    for number, (name, written) in enumerate(schema.arguments):
+        value = args[number] if number < len(args) else kwargs.get(name)
+        (writes if written else reads).extend(_tensors((value,)))
+    if not schema.writes:
         return reads, writes
-    by_storage = {(_storage(t), t.storage_offset(), t.shape): t for t in unique.values()}
+    by_storage = {(_storage(t), t.storage_offset(), t.shape): t for t in writes}
     return reads, list(by_storage.values())
 
 

@@ -9,12 +9,14 @@ import json
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 
 import stand_in_cuda
 import stand_in_nccl
 import torch
 from kernel_recorder import KernelRecorder
+from saving import read_copy, rehearse_saves
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from unisono.batching.plan import StepPlan
@@ -29,14 +31,16 @@ from unisono.models.output import token_losses
 from unisono.models.settings import PRESETS, TransformerSettings
 from unisono.models.transformer import load_model, weight_shapes
 from unisono.optim.build import build_optimizer
-from unisono.optim.settings import Adam
+from unisono.optim.settings import Adafactor, Adam, Muon
 from unisono.schedules import InverseSqrt
+from unisono.train.averages import Averages
 from unisono.train.precision import Precision, set_tf32
 from unisono.train.step import Parts, StepControls, StepRequests, take_step
 from unisono.translate.beam import search
 from unisono.translate.settings import Decoding
 
 LENGTH = 32  # tokens of a sentence
+OPTIMIZERS = {"adam": Adam, "muon": Muon, "adafactor": Adafactor}
 FUSED = ("quantize_with_residual", "sum_messages")
 MODELS = {
     **PRESETS,
@@ -54,9 +58,11 @@ class Case:
     bits: int = 8
     model: str = "one_layer"
     vocabulary: int = 1000
-    tokens: int = 512
-    micro_batches: int = 2
-    updates: int = 2
+    first: int = 4096  # tokens of the first update, which makes what is kept
+    tokens: tuple[int, ...] = (16_384, 25_000)  # of the micro-batches of the second
+    optimizer: str = "adam"
+    average: float = 0.0
+    saves: bool = False
     triton: bool = False
 
 
@@ -67,14 +73,19 @@ class StandInGroup(Group):
         super().__init__(world)
         object.__setattr__(self, "_machines", machines)
         object.__setattr__(self, "attaching", True)
+        object.__setattr__(self, "saving", False)
 
     def gather_bytes(self, data):
+        if not self.attaching:
+            return [data] * self.world.size
         return [f"host{i}".encode() for i, n in enumerate(self._machines) for _ in range(n)]
 
     def gather(self, numbers):
         if self.attaching:
             return [[local] for n in self._machines for local in range(n)]
-        return super().gather(numbers)
+        rows = super().gather(numbers)
+        # The stand-in's numbers are zeros, and a residual of zeros is not saved.
+        return [[1.0] * len(numbers)] * len(rows) if self.saving else rows
 
 
 def rehearse(case):
@@ -85,32 +96,46 @@ def rehearse(case):
     stand_in_cuda.HOST_WAITED[:] = [recorder.synchronised]
     stand_in_nccl.StandInNccl(recorder, sum(case.machines))
     set_tf32(case.precision == "tf32", "cuda")
-    began = time.perf_counter()
+    shapes, peaks = _shapes(case.model, case.vocabulary), []
+    began = time.process_time()
     with _fake_gpu(), recorder:
-        parts = _parts(case)
-        for step in range(1, case.updates + 1):
+        parts = _parts(case, shapes)
+
+        def update(step, tokens):
             recorder.start()
             stand_in_nccl.MESSAGES.clear()
             stand_in_nccl.forget_dropped()
             scale = 2.0**10 if parts.precision.scales else 1.0
-            # The updates before the last one only fill what is kept: a micro-batch will do.
-            micro_batches = case.micro_batches if step == case.updates else 1
-            update = _update(case, micro_batches)
-            done = take_step(parts, update, step, StepRequests(), StepControls(1.0, scale))
+            work = _update(case, tokens)
+            done = take_step(parts, work, step, StepRequests(), StepControls(1.0, scale))
             assert not done.skipped
+
+        update(1, (case.first,))
+        peaks.append(recorder.peak)
+        update(2, case.tokens)
+        # Three copies begin a micro-batch: the peak before them is that of the one before.
+        peaks += [*recorder.peaks[3::3], recorder.peak]
+        found = _found(recorder)
+        found |= rehearse_saves(parts, recorder, update) if case.saves else {}
+    return {
+        **found,
+        "peaks_gb": [round(peak / 1e9, 4) for peak in peaks],
+        "races": sorted(recorder.order.races),
+        "freed_early": sorted(recorder.order.freed_early),
+        "seconds": round(time.process_time() - began, 2),
+    }
+
+
+def _found(recorder):
     return {
         "launches": recorder.launches,
         "megabytes": round(recorder.bytes / 1e6, 1),
-        "peak_gb": round(recorder.peak / 1e9, 3),
         "synchronisations": dict(recorder.synchronisations),
         "copies": dict(recorder.copies),
         "on_cpu": dict(recorder.on_cpu),
-        "races": sorted(recorder.order.races),
-        "freed_early": sorted(recorder.order.freed_early),
         "messages": list(stand_in_nccl.MESSAGES),
         "kernels": dict(recorder.kernels.most_common(12)),
         "fused": {name: recorder.kernels[name] for name in FUSED},
-        "seconds": round(time.perf_counter() - began, 1),
     }
 
 
@@ -124,12 +149,16 @@ def _fake_gpu():
     return _FakeGpu(allow_non_fake_inputs=True)
 
 
-def _parts(case):
+@cache
+def _shapes(model, vocabulary):
+    return weight_shapes(TransformerSettings(**MODELS[model]), vocabulary)
+
+
+def _parts(case, shapes):
     size = sum(case.machines)
     world = World(0, size, 0, case.machines[0], "cuda:0")
     comm = StandInGroup(world, case.machines) if size > 1 else Solo(world)
     settings = TransformerSettings(**MODELS[case.model])
-    shapes = weight_shapes(settings, case.vocabulary)
     weights = {name: torch.empty(shape, device="cuda:0") for name, shape in shapes.items()}
     model = load_model(settings, case.vocabulary, weights)
     sync = Sync(strategy=case.strategy, bits=case.bits, warmup_steps=0)
@@ -140,22 +169,25 @@ def _parts(case):
     return Parts(
         replica=replica,
         comm=comm,
-        optimizer=build_optimizer(Adam(), model),
+        optimizer=build_optimizer(OPTIMIZERS[case.optimizer](), model),
         schedule=InverseSqrt(),
         seed=1,
         label_smoothing=0.1,
         clip_norm=1.0,
+        averages=Averages(model.named_parameters(), case.average),
         precision=Precision(kind, "cuda:0"),
         stopwatch=stopwatch_for("cuda:0"),
     )
 
 
-def _update(case, micro_batches=1):
-    rows = case.tokens // LENGTH
-    ids = torch.ones(rows, LENGTH, dtype=torch.int64).pin_memory()
-    batches = tuple(Batch(i, ids, ids, ids) for i in range(micro_batches))
-    tokens = case.tokens * micro_batches * sum(case.machines)
-    return PreparedUpdate(StepPlan(1, (), 0, tokens, tokens, rows), 0, 100, batches)
+def _update(case, tokens):
+    batches = []
+    for number, size in enumerate(tokens):
+        ids = torch.ones(size // LENGTH, LENGTH, dtype=torch.int64).pin_memory()
+        batches.append(Batch(number, ids, ids, ids))
+    total = sum(tokens) * sum(case.machines)
+    plan = StepPlan(1, (), 0, total, total, total // LENGTH)
+    return PreparedUpdate(plan, 0, 100, tuple(batches))
 
 
 def evaluated(beam):
@@ -164,8 +196,8 @@ def evaluated(beam):
     stand_in_cuda.HOST_WAITED[:] = [recorder.synchronised]
     with _fake_gpu(), recorder:
         case = Case()
-        model = _parts(case).replica.module.eval()
-        batch = _update(case).batches[0].to(torch.device("cuda:0"))
+        model = _parts(case, _shapes(case.model, case.vocabulary)).replica.module.eval()
+        batch = _update(case, (512,)).batches[0].to(torch.device("cuda:0"))
         token_losses(model, batch.source, batch.target_in, batch.target_out)
         recorder.start()  # the model and its table of positions are there now
         token_losses(model, batch.source, batch.target_in, batch.target_out)
@@ -182,12 +214,18 @@ def planted(kind):
             side.wait_stream(stand_in_cuda.current_stream())
         with side:
             total = rows * 2
-        if kind == "right":
+        if kind in ("right", "read"):
             stand_in_cuda.current_stream().wait_stream(side)
             total += 1
         del rows
         stand_in_cuda.current_stream().wait_stream(side)
-    return {"races": len(recorder.order.races), "freed_early": len(recorder.order.freed_early)}
+        read_copy(recorder.order, torch.zeros(9, device="cuda:0"), waits=kind != "read")
+    found = recorder.order
+    return {
+        "races": len(found.races),
+        "freed_early": len(found.freed_early),
+        "read_early": len(found.read_early),
+    }
 
 
 def answer(case):
@@ -195,12 +233,13 @@ def answer(case):
         return planted(case["planted"])
     if "beam" in case:
         return evaluated(case["beam"])
-    made = Case(**{**case, "machines": tuple(case.get("machines", (1,)))})
+    made = Case(**{k: tuple(v) if isinstance(v, list) else v for k, v in case.items()})
     return {**dataclasses.asdict(made), **rehearse(made)}
 
 
 def main():
     gc.disable()  # memory is freed where the last reference ends, at the same place each time
+    gc.freeze()  # torch itself is no garbage: looking through it takes longer than the rest
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)
         gc.collect()

@@ -104,11 +104,20 @@ class StandInNccl:
     def all_gather_into_tensor(self, rows, mine, group=None, async_op=False):
         return self._message("all_gather_into_tensor", [mine], [rows], group, async_op)
 
+    def all_to_all_single(self, received, rows, group=None, async_op=False):
+        return self._message("all_to_all_single", [rows], [received], group, async_op)
+
+    def gather(self, tensor, gather_list=None, dst=None, group=None, async_op=False):
+        return self._message("gather", [tensor], gather_list or [], group, async_op)
+
     def reduce(self, tensor, dst=None, op=None, group=None, async_op=False):
         return self._message("reduce", [tensor], [tensor], group, async_op)
 
     def broadcast(self, tensor, src=None, group=None, async_op=False):
         return self._message("broadcast", [tensor], [tensor], group, async_op)
+
+    def get_rank(self, group=None):
+        return 0
 
     def new_group(self, ranks=None, **_):
         return SimpleNamespace(ranks=ranks)

@@ -87,7 +87,8 @@ def collect(comm: Comm, kept: StrategyTensors, store: Store = on_cpu) -> dict[st
     zeros are left out, and not sent if no other process has anything.
     """
     found = {}
-    flags = [float(tensor.any()) for tensor in kept.own.values()]
+    # One message for all flags, which stay on the device: to ask each would wait for a GPU.
+    flags = [tensor.any() for tensor in kept.own.values()]
     rows = comm.gather(flags) if flags else []
     for name, tensor in kept.shared.items() if comm.world.leads else ():
         found[f"{SHARED}/{name}"] = store(f"{SHARED}/{name}", tensor)
