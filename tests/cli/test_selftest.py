@@ -7,12 +7,15 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from unisono.cli.launching.selftest_runs import PartOutput, names, take_line
 from unisono.cli.selftest import judge_kill, judge_resume
+from unisono.comm.protocol import World
 from unisono.cost_model.strategies import STRATEGIES
 from unisono.errors import DataError
 from unisono.exit_codes import RESTARTABLE
+from unisono.selftest.in_group import delayed
 from unisono.selftest.outcome import SelftestLine, TrainingEnd
 from unisono.selftest.trial import CONFIG, KILLED_AT, SAVED_AT, TRIAL_PREFIX, remove_trial
 
@@ -137,3 +140,21 @@ def test_only_its_own_directory_is_removed(tmp_path):
 
 def test_a_test_that_could_not_be_made_is_no_failure():
     assert str(SelftestLine(name="x", passed=None, text="t", fix="f")) == "– x: t"
+
+
+class OneOfTwo:
+    def __init__(self, rank, device="cuda:0"):
+        self.world = World(rank, 2, rank, 2, device)
+
+
+@pytest.mark.parametrize(
+    ("comm", "held_up"), [(OneOfTwo(1), 1), (OneOfTwo(0), 0), (OneOfTwo(1, "cpu"), 0)]
+)
+def test_every_second_gpu_is_held_up_before_it_embeds(comm, held_up, monkeypatch):
+    slept, embedding = [], torch.nn.Embedding(4, 2)
+    monkeypatch.setattr(torch.cuda, "_sleep", slept.append, raising=False)
+    with delayed(comm):
+        torch.nn.Linear(2, 2)(embedding(torch.tensor([1])))
+    assert len(slept) == held_up
+    embedding(torch.tensor([2]))
+    assert len(slept) == held_up  # only within the block

@@ -148,6 +148,16 @@ def test_a_connection_that_fails_is_our_sentence(monkeypatch):
     assert "NCCL_DEBUG=INFO" in caught.value.fix
 
 
+def test_a_full_gpu_is_no_trouble_of_the_network(monkeypatch):
+    def fail(backend, **how):
+        raise dist.DistBackendError("unhandled cuda error\nCuda failure 2 'out of memory'")
+
+    with pytest.raises(RunError, match="NCCL finds no memory on cuda:0") as caught:
+        start_group(monkeypatch, "cuda:0", fail)
+    assert caught.value.exit_code == 4
+    assert "nvidia-smi" in caught.value.fix
+
+
 def wait_long(comm):
     backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
     backend._set_default_timeout(timedelta(seconds=2))

@@ -37,8 +37,17 @@ def test_the_largest_micro_batch_fits_and_a_larger_one_does_not(precision):
     assert largest_tokens(BASE, 32_000, precision, 1e9) == 0
 
 
+FULL = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be reported later"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    RuntimeError("ncclUnhandledCudaError\nLast error:\nCuda failure 2 'out of memory'"),
+]
+
+
+@pytest.mark.parametrize("error", FULL, ids=str)
 @pytest.mark.parametrize(("others", "words"), [(0.0, ""), (6e9, "other programs hold 6.0 GB")])
-def test_what_does_not_fit_is_said_with_what_does(monkeypatch, others, words):
+def test_what_does_not_fit_is_said_with_what_does(monkeypatch, others, words, error):
     settings = SimpleNamespace(
         model=BASE,
         corpus=SimpleNamespace(vocabulary=32_000),
@@ -49,8 +58,22 @@ def test_what_does_not_fit_is_said_with_what_does(monkeypatch, others, words):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, int(16e9)))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
     with pytest.raises(ConfigError) as caught, explain_oom(settings, "cuda:0"):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        raise error
     most = largest_tokens(BASE, 32_000, "fp16", 16e9 - others)
     assert f"tokens_per_micro_batch = {most}`" in caught.value.fix
     assert words in caught.value.fix
     assert caught.value.exit_code == 2
+
+
+def test_a_gpu_too_full_to_answer_is_said_all_the_same(monkeypatch):
+    def full(device):
+        raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", full)
+    settings = SimpleNamespace(batching=SimpleNamespace(tokens_per_micro_batch=4096))
+    with (
+        pytest.raises(ConfigError, match="do not fit") as caught,
+        explain_oom(settings, "cuda:0"),
+    ):
+        full("cuda:0")
+    assert "lower `batching.tokens_per_micro_batch`" in caught.value.fix

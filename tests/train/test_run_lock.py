@@ -10,6 +10,7 @@ from unisono.comm.group import Solo
 from unisono.errors import ConfigError, DataError, RunError
 from unisono.records.events import StepTaken, Warned
 from unisono.records.view import read_run
+from unisono.train import job
 from unisono.train.job import run_with
 
 
@@ -35,6 +36,20 @@ def test_another_setting_is_refused_and_named(home):
         train(home, steps=5, model={"width": 32})
     assert "--set run=" in error.value.fix
     assert everything_in(home / "run") == before
+
+
+def test_micro_batches_may_change_until_there_is_a_checkpoint(home, monkeypatch):
+    def too_large(session):
+        raise ConfigError("it does not fit", fix="set a smaller one")
+
+    sizes = {n: {"tokens_per_update": 600, "tokens_per_micro_batch": n} for n in (600, 300)}
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "try_longest", too_large)
+        with pytest.raises(ConfigError, match="does not fit"):
+            train(home, batching=sizes[600])
+    train(home, batching=sizes[300])
+    with pytest.raises(ConfigError, match="micro_batch = 300, now it is 600"):
+        train(home, steps=5, batching=sizes[600])
 
 
 def test_limits_and_intervals_may_change(home):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -73,7 +74,8 @@ def train(
                 work, failure = _next_update(updates, session)
             requests = _requests(session, progress, failure)
             controls = _controls(session, progress)
-            with session.section("step"), explain_oom(settings, device):
+            unfit = partial(_unfit, progress.step + 1, work)
+            with session.section("step"), explain_oom(settings, device, unfit):
                 result = take_step(session.parts, work, progress.step + 1, requests, controls)
             _raise_failure(result, failure)
             taken, progress = _account(session, progress, work, result)
@@ -95,6 +97,16 @@ def train(
                     progress = yield from _validate_and_save(session, progress, reason, result)
             reason = reason or end_of(progress, settings, work.updates_in_epoch)
     return progress, reason
+
+
+def _unfit(step: int, work: PreparedUpdate) -> str:
+    """Say that an update does not fit, and name its largest micro-batch."""
+    largest = max(work.batches, key=lambda batch: batch.positions)
+    (sentences, source), target = largest.source.shape, largest.target_in.size(1)
+    return (
+        f"update {step}, whose largest micro-batch (number {largest.number}) has {sentences} "
+        f"sentences of {source} source and {target} target tokens, does not fit"
+    )
 
 
 def _validate_and_save(

@@ -32,7 +32,13 @@ T = TypeVar("T")
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # their numbers in malloc.h
 LARGEST_THRESHOLD = 2**31 - 1
-CPU_REFUSES = "can't allocate memory"  # torch raises a plain RuntimeError with these words
+# torch raises a plain RuntimeError with these words, for a CPU, a GPU and CUDA's libraries.
+MEMORY_REFUSED = (
+    "can't allocate memory",
+    "CUDA error: out of memory",
+    "_STATUS_ALLOC_FAILED",
+    "'out of memory'",
+)
 
 
 def keep_freed_memory() -> None:
@@ -66,8 +72,13 @@ def choose_gpu_kernels(device: str, *, deterministic: bool) -> None:
 
 
 @contextmanager
-def explain_oom(settings: Settings, device: str) -> Iterator[None]:
-    """Raise a ConfigError if the block runs out of memory."""
+def explain_oom(
+    settings: Settings, device: str, unfit: Callable[[], str] | None = None
+) -> Iterator[None]:
+    """Raise a ConfigError if the block runs out of memory.
+
+    In a run that has begun, `unfit` says what does not fit.
+    """
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -76,24 +87,40 @@ def explain_oom(settings: Settings, device: str) -> Iterator[None]:
         first = str(error).partition("\n")[0].strip() or "out of memory"
         tokens = settings.batching.tokens_per_micro_batch
         raise ConfigError(
-            f"the model and its batch do not fit into the memory of {device} on "
-            f"{os.uname().nodename}: {first}",
+            f"{unfit() if unfit else 'the model and its batch do not fit'} into the memory of "
+            f"{device} on {os.uname().nodename}: {first}",
             where=f"[batching] tokens_per_micro_batch = {tokens}",
-            fix=_smaller_fix(settings, device),
+            fix=_smaller_fix(settings, device, began=unfit is not None),
         ) from error
 
 
-def _smaller_fix(settings: Settings, device: str) -> str:
+def _smaller_fix(settings: Settings, device: str, *, began: bool) -> str:
     """Return what to do if memory is short: on a GPU, with the largest size that fits."""
-    usual = "lower `batching.tokens_per_micro_batch`, or choose a smaller model"
+    most, others = _largest_fit(settings, device)
+    taken = f"; other programs hold {others / 1e9:.1f} GB of it" if others > 1e9 else ""
+    smaller = f"`batching.tokens_per_micro_batch = {most}`"
+    if began:
+        return (
+            f"free memory there{taken}; the same command continues from the last checkpoint. A "
+            f"run keeps its micro-batches: for smaller ones{f', {smaller},' if most else ''} "
+            "start a new run from this one's weights (`[start] from`)"
+        )
+    if most:
+        return f"set {smaller}{taken}"
+    return f"lower `batching.tokens_per_micro_batch`, or choose a smaller model{taken}"
+
+
+def _largest_fit(settings: Settings, device: str) -> tuple[int, float]:
+    """Return the largest micro-batch for a GPU (0: unknown) and the bytes others hold."""
     if not device.startswith("cuda"):
-        return usual
-    room, others = free_for_us(device)
+        return 0, 0.0
+    try:
+        room, others = free_for_us(device)
+    except RuntimeError:  # the GPU is so full that it does not even answer this
+        return 0, 0.0
     kind = settings.train.precision if settings.train.precision != "auto" else "fp32"
     most = largest_tokens(settings.model, settings.corpus.vocabulary, kind, room)
-    most = min(most, settings.batching.tokens_per_micro_batch * 9 // 10 // 16 * 16)
-    taken = f"; other programs hold {others / 1e9:.1f} GB of it" if others > 1e9 else ""
-    return f"set `batching.tokens_per_micro_batch = {most}`{taken}" if most else usual + taken
+    return min(most, settings.batching.tokens_per_micro_batch * 9 // 10 // 16 * 16), others
 
 
 def all_fit(comm: Comm, settings: Settings, action: Callable[[], T]) -> T:
@@ -112,7 +139,7 @@ def all_fit(comm: Comm, settings: Settings, action: Callable[[], T]) -> T:
 def is_about_memory(error: Exception) -> bool:
     """Whether the error says that memory is short."""
     known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    return known or CPU_REFUSES in str(error)
+    return known or any(words in str(error) for words in MEMORY_REFUSED)
 
 
 def seed_for(seed: int, *keys: int) -> int:

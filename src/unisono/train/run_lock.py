@@ -22,12 +22,14 @@ from unisono.errors import ConfigError, DataError, RunError
 from unisono.lock import lock
 from unisono.records.layout import RunDirectory
 from unisono.small_files import json_table, read_parsed
+from unisono.train.checkpoints import checkpoint
 
 # What may change when a run is continued: none of it changes what an update does.
 MAY_DIFFER = {"run", "device", "sync", "limits", "validation", "checkpoint", "decoding", "data"}
 MAY_DIFFER |= {"monitor"}
 _LOCK_ATTEMPTS = 20
 LIMITS = {"max_steps", "max_epochs", "max_time", "patience", "show_every_steps", "compile"}
+MICRO_BATCH = "batching.tokens_per_micro_batch"
 PRECISION_BEFORE_AUTO = "fp32"  # the default of versions that had no "auto"
 
 
@@ -178,6 +180,10 @@ def _check_same_settings(directory: RunDirectory, settings: Settings) -> None:
     table.setdefault("train", {}).setdefault("precision", PRECISION_BEFORE_AUTO)
     before = _fixed(resolve(table, where=str(directory.config)))
     now = _fixed(settings)
+    if not checkpoint.names(directory.checkpoints):
+        # It begins again. Perhaps its first micro-batches did not fit.
+        before.pop(MICRO_BATCH, None)
+        now.pop(MICRO_BATCH, None)
     changed = sorted(key for key in before.keys() | now if before.get(key) != now.get(key))
     if changed:
         key = changed[0]

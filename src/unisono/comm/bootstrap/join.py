@@ -39,6 +39,7 @@ from unisono.nvidia import read_driver
 from unisono.parent_process import die_with_parent
 
 DEFAULT_START_SECONDS = 300.0
+GPU_IS_FULL = "out of memory"  # in NCCL's words, below its first line
 
 
 def join(
@@ -124,6 +125,13 @@ def _start_group(world: World, found: FoundLeader, timeout_seconds: float) -> No
             device_id=torch.device(world.device) if backend == "nccl" else None,
         )
     except RuntimeError as error:
+        if GPU_IS_FULL in str(error):
+            raise RunError(
+                f"NCCL finds no memory on {world.device}: {GPU_IS_FULL}",
+                where=f"process {world.rank}",
+                fix="end the program that fills this GPU (`nvidia-smi` names it), or leave the "
+                "GPU out with CUDA_VISIBLE_DEVICES",
+            ) from error
         raise RunError(
             f"all processes found each other, but {backend} cannot connect them over "
             f"{found.network}: {_first_line(error)}",
