@@ -187,12 +187,16 @@ class KernelRecorder(TorchDispatchMode):
         self.kernels[func.overloadpacket.__name__] += launches
         self.bytes += sum(t.numel() * t.element_size() for t in (*reads, *writes))
         stream = stand_in_cuda.stream_now()
-        for tensor in (*reads, *writes) if stand_in_cuda.RESULTS else ():
+        self.take_results((*reads, *writes))
+        self.order.launch(stream, _storages(reads), _storages(writes), where)
+
+    def take_results(self, tensors):
+        """Let the current stream wait for those that are results of a future."""
+        for tensor in tensors if stand_in_cuda.RESULTS else ():
             event = stand_in_cuda.RESULTS.pop(_storage(tensor), None)
-            if event is not None:  # whoever takes the result of a future waits for it
+            if event is not None:
                 stand_in_cuda.current_stream().wait_event(event)
                 self._use(tensor).shared = True
-        self.order.launch(stream, _storages(reads), _storages(writes), where)
 
     def _use(self, tensor):
         return self.order.memory.setdefault(_storage(tensor), Use(stand_in_cuda.stream_now()))
