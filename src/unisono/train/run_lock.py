@@ -29,7 +29,7 @@ MAY_DIFFER = {"run", "device", "sync", "limits", "validation", "checkpoint", "de
 MAY_DIFFER |= {"monitor"}
 _LOCK_ATTEMPTS = 20
 LIMITS = {"max_steps", "max_epochs", "max_time", "patience", "show_every_steps", "compile"}
-MICRO_BATCH = "batching.tokens_per_micro_batch"
+MICRO_BATCH_KEY = "batching.tokens_per_micro_batch"
 PRECISION_BEFORE_AUTO = "fp32"  # the default of versions that had no "auto"
 
 
@@ -182,8 +182,8 @@ def _check_same_settings(directory: RunDirectory, settings: Settings) -> None:
     now = _fixed(settings)
     if not checkpoint.names(directory.checkpoints):
         # It begins again. Perhaps its first micro-batches did not fit.
-        before.pop(MICRO_BATCH, None)
-        now.pop(MICRO_BATCH, None)
+        before.pop(MICRO_BATCH_KEY, None)
+        now.pop(MICRO_BATCH_KEY, None)
     changed = sorted(key for key in before.keys() | now if before.get(key) != now.get(key))
     if changed:
         key = changed[0]
