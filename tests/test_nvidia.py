@@ -1,9 +1,14 @@
 """What the driver says about this machine, by standing in for NVML, /dev and /sys."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from support.nvml import Card, NoPermissionError, NvmlError, StandInNvml, cards
-from unisono.nvidia import Driver, read_driver
+from unisono.nvidia import ALLOCATOR_VARIABLES, Driver, keep_gpu_memory_whole, read_driver
 
 
 def test_a_machine_without_a_gpu_has_nothing_to_say(tmp_path):
@@ -81,3 +86,37 @@ def test_slices_of_gpus_give_work_to_one_process():
     driver = read_driver(StandInNvml(cards((8, 0), (8, 0), mig=True)))
     assert driver.processes({}) == 1
     assert driver.processes({"CUDA_VISIBLE_DEVICES": "MIG-4711"}) == 1
+
+
+@pytest.mark.parametrize(
+    ("variables", "kept"),
+    [
+        ({}, "expandable_segments:True"),
+        ({"PYTORCH_CUDA_ALLOC_CONF": "backend:native"}, "backend:native"),
+        ({"PYTORCH_ALLOC_CONF": "backend:native"}, None),
+    ],
+)
+def test_memory_grows_in_place_unless_the_user_set_it(variables, kept):
+    keep_gpu_memory_whole(variables)
+    assert variables.get("PYTORCH_CUDA_ALLOC_CONF") == kept
+
+
+TOLD_BEFORE_TORCH = """
+import os, sys
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print("torch:", os.environ.get("PYTORCH_CUDA_ALLOC_CONF"), flush=True)
+            sys.exit()
+sys.meta_path.insert(0, Watch())
+from unisono.cli import main
+main()
+"""
+
+
+def test_train_sets_it_before_torch_is_there(tmp_path):
+    config = Path(__file__).parents[1] / "configs/tiny.toml"
+    words = [sys.executable, "-c", TOLD_BEFORE_TORCH, "train", config]
+    variables = {k: v for k, v in os.environ.items() if k not in ALLOCATOR_VARIABLES}
+    done = subprocess.run(words, capture_output=True, text=True, env=variables, check=False)
+    assert done.stdout == "torch: expandable_segments:True\n", done.stderr

@@ -6,7 +6,7 @@ does not answer, device files and the PCI bus still tell whether there is a GPU.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -31,6 +31,20 @@ DRIVER_FIX = (
     "install or reload NVIDIA's driver (after an update: reboot); in a container, start it "
     "with its GPUs (`docker run --gpus all`)"
 )
+
+
+# Of torch: in a CUDA build the first one that is set counts.
+ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+
+
+def keep_gpu_memory_whole(variables: MutableMapping[str, str]) -> None:
+    """Let torch's blocks of GPU memory grow in place, unless the user has set how they do.
+
+    Batches of all sizes would otherwise tear the memory to pieces. When torch reads this has
+    changed from version to version: call it before torch is imported, where that is possible.
+    """
+    if not any(variables.get(name) for name in ALLOCATOR_VARIABLES):
+        variables[ALLOCATOR_VARIABLES[0]] = "expandable_segments:True"
 
 
 class GpuIdentity(msgspec.Struct, frozen=True):

@@ -1,5 +1,6 @@
 """`unisono check`: measure the machines for a minute and forecast the run on them."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from unisono.cost_model.forecast import forecast
 from unisono.exit_codes import DONE, FAILED
 from unisono.launch.plan import LaunchedTraining, plan_local
 from unisono.launch.slots import workers_here
+from unisono.nvidia import keep_gpu_memory_whole
 
 
 @click.command()
@@ -75,6 +77,7 @@ def check(
 
 def _here(settings: Any, seconds: float, price: float, *, force: bool, as_json: bool) -> int:
     """Measure as one of the processes that were started, and print the forecast."""
+    keep_gpu_memory_whole(os.environ)
     from unisono.check.probe_run import run_probe
 
     measured, world = run_probe(settings, seconds, _talk)

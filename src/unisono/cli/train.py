@@ -1,5 +1,6 @@
 """`unisono train`: train alone, or as one of the processes that torchrun started."""
 
+import os
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +10,7 @@ import click
 from unisono.cli.options import config_argument, set_option
 from unisono.config.load import load_settings
 from unisono.exit_codes import PREEMPTED as PREEMPTED
+from unisono.nvidia import keep_gpu_memory_whole
 
 
 @click.command()
@@ -23,6 +25,7 @@ def train(config: Path, overrides: tuple[str, ...]) -> None:
     continues from the last checkpoint.
     """
     settings = load_settings(config, overrides)
+    keep_gpu_memory_whole(os.environ)
     from unisono.check.auto_strategy import settle_strategy
     from unisono.cli.pages.progress import Screen
     from unisono.live.live_diagnosis import LiveDiagnosis

@@ -1,5 +1,6 @@
 """`unisono selftest-part`: what `selftest` starts, alone or on all machines. Not for people."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from unisono.cli.options import PathType, set_option
 from unisono.config.load import load_settings
 from unisono.launch.plan import LaunchedTraining, plan_local
 from unisono.launch.slots import workers_here
+from unisono.nvidia import keep_gpu_memory_whole
 from unisono.selftest.trial import make_trial, remove_trial
 
 
@@ -56,6 +58,7 @@ def selftest_part(
 
 
 def _work(settings: Any, part: str, kill_at: int) -> None:
+    keep_gpu_memory_whole(os.environ)
     from unisono.selftest.parts import run_group_tests, run_trial_training
 
     def emit(found: msgspec.Struct) -> None:

@@ -35,7 +35,7 @@ from unisono.comm.group import Group, Solo
 from unisono.comm.protocol import Comm, World
 from unisono.comm.waiting import Notify, no_notice, wait_with_progress
 from unisono.errors import RunError
-from unisono.nvidia import read_driver
+from unisono.nvidia import keep_gpu_memory_whole, read_driver
 from unisono.parent_process import die_with_parent
 
 DEFAULT_START_SECONDS = 300.0
@@ -56,8 +56,7 @@ def join(
     `start_seconds`, raise an error. `interface` overrides the network on the route to the
     others.
     """
-    # Before CUDA starts: batches of all sizes would otherwise tear its memory to pieces.
-    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    keep_gpu_memory_whole(os.environ)  # the last moment for it: CUDA has not started
     env = launcher_env_from(os.environ)
     world = world_of(env, pick_device(device))
     check_nodes(os.environ)
