@@ -5,12 +5,12 @@ import json
 import shutil
 import site
 import sys
-import zipfile
 
 import pytest
 
 from support.bare import BareLab, has_bare_python
 from support.tiny import tiny_settings
+from support.wheels import wheel_with
 from unisono.config.load import to_toml
 
 pytestmark = [
@@ -23,21 +23,6 @@ pytestmark = [
 ]
 HOME = ".cache/unisono"
 PACKAGES = site.getsitepackages()[0]
-
-
-def wheel_with(folder, name, files):
-    """Write a wheel that installs `files`, and return it."""
-    path, info = folder / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
-    files = {
-        **files,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(f"{one},,\n" for one in [*files, f"{info}/RECORD"])
-    with zipfile.ZipFile(path, "w") as archive:
-        for one, text in {**files, f"{info}/RECORD": record}.items():
-            archive.writestr(one, text)
-    return path
 
 
 @pytest.fixture(scope="module")

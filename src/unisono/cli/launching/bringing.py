@@ -213,7 +213,7 @@ class BringScreen(BringWatcher):
         arrived, needed = state.arrived_bytes, state.needed_bytes
         rate = (arrived - self._before.get(machine.host, 0)) / passed
         self._before[machine.host] = arrived
-        if arrived >= needed:
+        if arrived >= needed or not arrived:
             return state.doing
         share = f"{amount_of_bytes(arrived)} of {amount_of_bytes(needed)}"
         if not rate:

@@ -13,6 +13,7 @@ from unisono.launch.bring.client import BringTarget
 from unisono.launch.bring.machine import BringMachine
 from unisono.launch.bring.package import CodeArchive
 from unisono.launch.bring.payload import NAME_DIGITS, RunPayload
+from unisono.launch.bring.peers import PeerRoutes
 from unisono.launch.bring.replies import MachineState
 from unisono.launch.bring.wheelhouse import (
     EnvironmentPlan,
@@ -24,6 +25,8 @@ from unisono.launch.places import Place
 from unisono.launch.probe_client import UnreachableError
 
 SHOW_SECONDS = 1.0
+# Less than that is there before a comparison of ways would be.
+WORTH_ASKING_BYTES = 8_000_000
 T = TypeVar("T")
 
 
@@ -65,11 +68,16 @@ def bring(request: BringRequest, watcher: BringWatcher) -> BringResult:
     with ThreadPoolExecutor(len(machines)) as threads:
         try:
             states = _all(threads, machines, BringMachine.connect, watcher)
+            _tell_of_others(request, states, watcher)
             environment = environment_for(request, states)
 
             def finish(machine: BringMachine) -> tuple[Place, int, bool]:
-                return _bring_to(machine, request, environment, state_of[machine.host])
+                machine.deliver(trees, routes)
+                return _install(machine, request, environment, state_of[machine.host])
 
+            trees = (*request.payload.trees, environment.material)
+            lacking = _all(threads, machines, lambda one: one.announce(trees), watcher)
+            routes = _routes(request, machines, lacking)
             state_of = {one.host: state for one, state in zip(machines, states, strict=True)}
             done = _all(threads, machines, finish, watcher)
         finally:
@@ -77,6 +85,17 @@ def bring(request: BringRequest, watcher: BringWatcher) -> BringResult:
                 machine.stop()
     places, missing, built = zip(*done, strict=True)
     return BringResult(places, missing, built, time.monotonic() - began)
+
+
+def _tell_of_others(
+    request: BringRequest, states: Sequence[MachineState], watcher: BringWatcher
+) -> None:
+    for target, state in zip(request.targets, states, strict=True):
+        if not state.has and any(name.startswith("code-") for name in state.trees):
+            watcher.tell(
+                target.host,
+                "has another version of Unisono; this one comes beside it, and is used",
+            )
 
 
 def environment_for(
@@ -109,21 +128,29 @@ def python_name(code: CodeArchive, environment: EnvironmentPlan) -> str:
     return f"python-{both[:NAME_DIGITS]}"
 
 
-def _bring_to(
+def _routes(
+    request: BringRequest, machines: Sequence[BringMachine], lacking: Sequence[int]
+) -> PeerRoutes:
+    """Return the ways to all machines: the one that lacks least may serve the others."""
+    least = min(range(len(machines)), key=lambda number: lacking[number])
+    first = machines[least]
+    routes = PeerRoutes(first.host, [one.host for one in machines])
+    if sum(lacking) - lacking[least] > WORTH_ASKING_BYTES:
+        first.serve(routes, request.targets[least].ssh.address_of(first.host))
+    return routes
+
+
+def _install(
     machine: BringMachine,
     request: BringRequest,
     environment: EnvironmentPlan,
     state: MachineState,
 ) -> tuple[Place, int, bool]:
-    missing = machine.deliver((*request.payload.trees, environment.material))
     built = machine.build(environment)
     python = machine.join(python_name(request.code, environment), environment)
     machine.progress.doing = "ready"
-    return (
-        Place(python, state.base),
-        missing + (0 if state.has else len(request.code.data)),
-        built,
-    )
+    code = 0 if state.has else len(request.code.data)
+    return Place(python, state.base), machine.progress.needed_bytes + code, built
 
 
 def _all(

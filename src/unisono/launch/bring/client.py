@@ -134,11 +134,15 @@ class BringClient:
         """Announce a directory; return what the machine lacks of it."""
         return self.ask({"do": "expect", **described(tree)}, MissingContents)
 
-    def write(self, file: BroughtFile, offset: int) -> Iterator[int]:
-        """Send a content from `offset` on; yield how much of it is there."""
+    def write(
+        self, file: BroughtFile, offset: int, until: Callable[[], bool] = lambda: False
+    ) -> Iterator[int]:
+        """Send a content from `offset` on, `until` told to stop; yield how much is there."""
         with self._asking:
             unanswered = 0
             for start, chunk in _chunks(file, offset):
+                if until():
+                    break
                 request = {"do": "write", "sha256": file.sha256, "size": file.size}
                 request |= {"offset": start, "length": len(chunk)}
                 self._pipe.send(msgspec.json.encode(request) + b"\n" + chunk)

@@ -183,5 +183,6 @@ def _follow(process: subprocess.Popen[bytes], progress: Callable[[str], None]) -
             lines = [line for line in lines if line][-LAST_LINES:]
         if time.monotonic() - told > SAY_EVERY_SECONDS:
             told = time.monotonic()
-            progress(f"pip, {told - began:.0f} s: {lines[-1][:100] if lines else 'begins'}")
+            last = f": {lines[-1][:70]}" if lines else ""
+            progress(f"installing packages, {told - began:.0f} s{last}")
     return lines

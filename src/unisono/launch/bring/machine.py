@@ -11,9 +11,18 @@ from unisono.errors import RunError
 from unisono.launch.bring.client import BringClient, BringTarget, described
 from unisono.launch.bring.package import CodeArchive
 from unisono.launch.bring.payload import BroughtFile, BroughtTree
-from unisono.launch.bring.replies import Built, Done, JoinedPython, MachineState
+from unisono.launch.bring.peers import TRIAL_SECONDS, PeerRoutes
+from unisono.launch.bring.replies import (
+    Arrived,
+    Built,
+    Done,
+    JoinedPython,
+    MachineState,
+    Serving,
+)
 from unisono.launch.bring.wheelhouse import EnvironmentPlan
 from unisono.launch.probe_client import UnreachableError
+from unisono.units import amount_of_bytes
 
 # A machine that gets nothing for so long, however often we connect, is given up.
 GIVE_UP_SECONDS = 120.0
@@ -52,6 +61,7 @@ class BringMachine:
         self._client: BringClient | None = None
         self._stopped = threading.Event()
         self._alive_at = time.monotonic()
+        self._sizes: dict[str, int] = {}
 
     def connect(self) -> MachineState:
         """Connect, and return what the machine says about itself."""
@@ -63,11 +73,26 @@ class BringMachine:
         self._stopped.set()
         self._disconnect()
 
-    def deliver(self, trees: Sequence[BroughtTree]) -> int:
-        """Bring directories; return how many bytes had been missing."""
+    def announce(self, trees: Sequence[BroughtTree]) -> int:
+        """Compare directories with what is there; return how many bytes are missing."""
         self._persist(lambda client: self._announce(client, trees))
-        for tree in trees:
-            self._persist(partial(self._bring, tree=tree))
+        return self.progress.needed_bytes
+
+    def serve(self, routes: PeerRoutes, address: str) -> None:
+        """Let this machine serve others what it has, also under `address`."""
+        request = {"do": "serve", "secret": routes.secret}
+        found = self._persist(lambda client: client.ask(request, Serving))
+        lacking = self.progress.needed.keys()
+        has = {one: size for one, size in self._sizes.items() if one not in lacking}
+        routes.serve((*found.addresses, address), found.port, has)
+
+    def deliver(self, trees: Sequence[BroughtTree], routes: PeerRoutes) -> int:
+        """Bring directories; return how many bytes had been missing."""
+        try:
+            for tree in trees:
+                self._persist(partial(self._bring, tree=tree, routes=routes))
+        finally:
+            routes.end(self.host)
         return self.progress.needed_bytes
 
     def build(self, environment: EnvironmentPlan) -> bool:
@@ -94,27 +119,97 @@ class BringMachine:
 
     def _announce(self, client: BringClient, trees: Sequence[BroughtTree]) -> None:
         self.progress.doing = "comparing"
+        self._sizes = {one.sha256: one.size for tree in trees for one in tree.files}
         for tree in trees:
             for digest, size, have in client.missing(tree).missing:
                 self.progress.needed.setdefault(digest, size - have)
 
-    def _bring(self, client: BringClient, tree: BroughtTree) -> None:
-        lacking = {digest: have for digest, _, have in client.missing(tree).missing}
-        if not lacking:
-            return
+    def _bring(self, client: BringClient, tree: BroughtTree, routes: PeerRoutes) -> None:
         self.progress.doing = tree.what
-        for file in {one.sha256: one for one in tree.files}.values():
-            if file.sha256 in lacking:
-                self._send(client, file, lacking[file.sha256])
-        client.ask({"do": "place", **described(tree)}, Done)
+        files = {one.sha256: one for one in tree.files}
+        while True:
+            lacking = {digest: have for digest, _, have in client.missing(tree).missing}
+            wanted = [one for digest, one in files.items() if digest in lacking]
+            wanted.sort(key=lambda one: one.size, reverse=routes.largest_first(self.host))
+            # One that was not brought to its end is asked for again: how much of it is there?
+            if all(self._get(client, one, lacking[one.sha256], routes) for one in wanted):
+                break
+        if lacking:
+            client.ask({"do": "place", **described(tree)}, Done)
 
-    def _send(self, client: BringClient, file: BroughtFile, have: int) -> None:
-        if have == file.size and file.size:
-            return
-        left = file.size - self.progress.needed.get(file.sha256, file.size)
-        for arrived in client.write(file, have):
-            self.progress.arrived[file.sha256] = arrived - left
+    def _get(
+        self, client: BringClient, file: BroughtFile, have: int, routes: PeerRoutes
+    ) -> bool:
+        """Bring a content that is there up to `have`; return whether it is there now."""
+        if routes.is_relayed(self.host) and have < file.size:
+            return self._fetch(client, file, routes)
+        if have < file.size or not file.size:
+            for arrived in client.write(file, have, lambda: routes.is_time(self.host)):
+                routes.came(self.host, arrived - have)
+                routes.has(self.host, file.sha256, arrived)
+                self._note(file, have := arrived)
+        if have < file.size:
+            self._compare(client, routes)
+            return False
+        routes.has(self.host, file.sha256, file.size)
+        return True
+
+    def _fetch(self, client: BringClient, file: BroughtFile, routes: PeerRoutes) -> bool:
+        if not routes.wait_for(file.sha256):
+            routes.failed(self.host)
+            return False
+        try:
+            have = self._fetch_for(client, file.sha256, file.size, routes, GIVE_UP_SECONDS)
+        except RunError as error:
+            routes.failed(self.host)
+            self._tell(self.host, f"{error.what}; this comes from here")
+            return False
+        self._note(file, have)
+        return have == file.size
+
+    def _fetch_for(
+        self, client: BringClient, digest: str, size: int, routes: PeerRoutes, seconds: float
+    ) -> int:
+        """Fetch a content from the first machine for some time; return how much is there."""
+        request = {"do": "fetch", "sha256": digest, "size": size, "seconds": seconds}
+        request |= {"secret": routes.secret, "port": routes.port}
+        request |= {"addresses": routes.addresses}
+
+        def arrived(text: str) -> None:
+            left = size - self.progress.needed.get(digest, size)
+            self.progress.arrived[digest] = int(text) - left
             self._alive_at = time.monotonic()
+
+        return client.ask(request, Arrived, arrived).have
+
+    def _compare(self, client: BringClient, routes: PeerRoutes) -> None:
+        """Try the way from the first machine, and choose."""
+        state = self.progress
+        have = {
+            digest: self._sizes[digest] - needed + state.arrived.get(digest, 0)
+            for digest, needed in state.needed.items()
+            if state.arrived.get(digest, 0) < needed
+        }
+        digest = routes.trial(have)
+        if not digest:
+            routes.measure_again(self.host)
+            return
+        began, size = time.monotonic(), self._sizes[digest]
+        try:
+            arrived = self._fetch_for(client, digest, size, routes, TRIAL_SECONDS)
+            rate = (arrived - have[digest]) / (time.monotonic() - began)
+        except RunError as error:
+            self._tell(self.host, f"{error.what}; everything comes from here")
+            rate = 0.0
+        from_here, is_relayed = routes.decide(self.host, rate)
+        if is_relayed:
+            rates = f"{amount_of_bytes(rate)}/s, from here {amount_of_bytes(from_here)}/s"
+            self._tell(self.host, f"fetches the rest from {routes.first}: {rates}")
+
+    def _note(self, file: BroughtFile, have: int) -> None:
+        left = file.size - self.progress.needed.get(file.sha256, file.size)
+        self.progress.arrived[file.sha256] = have - left
+        self._alive_at = time.monotonic()
 
     def _persist(self, work: Callable[[BringClient], T]) -> T:
         """Do some work, again over a new connection if one breaks."""

@@ -48,6 +48,13 @@ class Arrived(msgspec.Struct, frozen=True):
     have: int
 
 
+class Serving(msgspec.Struct, frozen=True):
+    """The machine serves what it has on this port, and has these addresses."""
+
+    port: int
+    addresses: list[str]
+
+
 class Done(msgspec.Struct, frozen=True):
     """Something was done."""
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from unisono.errors import UnisonoError
 from unisono.launch.bring import environment
+from unisono.launch.bring.relay import ContentServer, fetch, own_addresses
 from unisono.launch.bring.trees import FileEntry, Trees, hash_of, is_safe_name
 
 # A launcher that says nothing for so long is gone, and so is its connection.
@@ -44,6 +45,8 @@ class BringServer:
             "place": self._place,
             "build": self._build,
             "python": self._python,
+            "serve": self._serve,
+            "fetch": self._fetch,
         }
 
     def answer(self, request: Message, payload: bytes) -> None:
@@ -139,6 +142,15 @@ class BringServer:
 
     def _progress(self, text: str) -> None:
         self._say({"progress": text})
+
+    def _serve(self, request: Message) -> Message:
+        self._contents = ContentServer(self.trees, bytes.fromhex(request["secret"]))
+        return {"port": self._contents.port, "addresses": own_addresses()}
+
+    def _fetch(self, request: Message) -> Message:
+        digest, size = request["sha256"], request["size"]
+        have = fetch(request, self._paths(digest)[1], lambda n: self._progress(str(n)))
+        return {"have": self._finish(digest, size) if have == size else have}
 
     def _python(self, request: Message) -> Message:
         name, code, packages = _tree(request), request["code"], request["environment"]

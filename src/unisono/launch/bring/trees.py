@@ -97,6 +97,11 @@ class Trees:
                     return path
         return None
 
+    def source(self, digest: str, size: int) -> Path | None:
+        """Return the file with a content that is in its place, has arrived, or is arriving."""
+        arrived, part = self.unfinished / digest, self.unfinished / f"{digest}.part"
+        return next((one for one in (arrived, part) if one.is_file()), self.find(size, digest))
+
     def place(self, tree: str, files: list[FileEntry]) -> None:
         """Move files that have arrived to their places in `tree`."""
         missing = self.missing(tree, files)
