@@ -11,10 +11,9 @@ import msgspec
 import psutil
 import pytest
 
-from unisono.launch import error_output
+from unisono.launch import error_output, ssh_pipe
 from unisono.launch.probe_client import UnreachableError
 from unisono.launch.ssh import Ssh
-from unisono.launch.stream import client as stream_client
 from unisono.launch.stream import record_store
 from unisono.launch.stream.client import RemoteMachine, RemoteRun, StreamClient
 from unisono.launch.stream.detached import WrapperState, signal_wrapper, wrapper_file
@@ -122,7 +121,7 @@ def test_names_outside_of_the_run_and_of_other_nodes_do_not_come(tmp_path, hones
     ],
 )
 def test_who_never_answers_is_let_go(tmp_path, honest, how, words, monkeypatch):
-    monkeypatch.setattr(stream_client, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(ssh_pipe, "SILENT_SECONDS", 1.0)
     monkeypatch.setattr(error_output, "EXIT_SECONDS", 1.0)
     client = StreamClient(both(tmp_path, how), "bad", create=False)
     with pytest.raises(UnreachableError, match=words), client:

@@ -66,8 +66,12 @@ class SshPipe:
                 raise self.gone() from None
             deadline = time.monotonic() + SILENT_SECONDS
 
-    def line(self, most: int, seconds: float = SILENT_SECONDS) -> bytes:
-        """Return the next line without its end, of less than `most` bytes."""
+    def line(self, most: int, seconds: float | None = None) -> bytes:
+        """Return the next line without its end, of less than `most` bytes.
+
+        It may take `seconds` to begin; None is the usual time.
+        """
+        seconds = SILENT_SECONDS if seconds is None else seconds
         began, searched = time.monotonic(), 0
         while (end := self._buffer.find(b"\n", searched)) < 0 and len(self._buffer) < most:
             searched = len(self._buffer)
