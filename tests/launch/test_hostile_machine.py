@@ -126,7 +126,7 @@ def test_who_never_answers_is_let_go(tmp_path, honest, how, words, monkeypatch):
     client = StreamClient(both(tmp_path, how), "bad", create=False)
     with pytest.raises(UnreachableError, match=words), client:
         pass
-    assert len(client._errors._kept) <= error_output.KEPT_BYTES
+    assert len(client._pipe._errors._kept) <= error_output.KEPT_BYTES
 
 
 def test_only_the_holder_of_the_lock_gets_a_signal(tmp_path):
