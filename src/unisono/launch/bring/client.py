@@ -73,7 +73,9 @@ class BringClient:
 
     def __exit__(self, *_: object) -> None:
         self._left.set()
-        self._pipe.close()
+        self._pipe.kill()
+        with self._asking:  # whoever asks in another thread sees that it has ended
+            self._pipe.close()
 
     def _begin(self) -> None:
         token, code = secrets.token_hex(16), self._code
@@ -177,6 +179,8 @@ class BringClient:
         """Show the server that we are alive while we ask for nothing."""
         while not self._left.wait(KEEP_SECONDS):
             with self._asking, suppress(UnreachableError, RunError):
+                if self._left.is_set():
+                    return
                 self._pipe.send(b'{"do": "keep"}\n')
                 self._answer(Done)
 

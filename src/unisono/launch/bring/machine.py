@@ -144,6 +144,7 @@ class BringMachine:
         if routes.is_relayed(self.host) and have < file.size:
             return self._fetch(client, file, routes)
         if have < file.size or not file.size:
+            routes.begin(self.host)
             for arrived in client.write(file, have, lambda: routes.is_time(self.host)):
                 routes.came(self.host, arrived - have)
                 routes.has(self.host, file.sha256, arrived)

@@ -21,9 +21,10 @@ MOST_WAIT_SECONDS = 900.0
 
 @dataclass
 class RouteState:
-    """The way of one machine: measured since when, what came from here, and the choice."""
+    """The way of one machine: measured from when to when, what came from here, the choice."""
 
     began: float = 0.0
+    last: float = 0.0
     from_here: int = 0
     failures: int = 0
     is_relayed: bool = False
@@ -51,11 +52,16 @@ class PeerRoutes:
         self.addresses, self.port = tuple(dict.fromkeys(filter(None, addresses))), port
         self._first_has.update(has)
 
+    def begin(self, host: str) -> None:
+        """Note that something is sent to a machine from here."""
+        if state := self._states.get(host):
+            state.began = state.began or time.monotonic()
+
     def came(self, host: str, count: int) -> None:
         """Note that bytes came to a machine from here."""
         if state := self._states.get(host):
-            state.began = state.began or time.monotonic()
             state.from_here += count
+            state.last = time.monotonic()
 
     def has(self, host: str, digest: str, count: int) -> None:
         """Note how many bytes of a content a machine has."""
@@ -103,7 +109,7 @@ class PeerRoutes:
     def decide(self, host: str, from_there: float) -> tuple[float, bool]:
         """Choose by the rate from the first machine; return that from here, and the choice."""
         state = self._states[host]
-        from_here = state.from_here / max(0.001, time.monotonic() - state.began)
+        from_here = state.from_here / max(0.001, state.last - state.began)
         state.is_decided, state.is_relayed = True, from_there > WORTH * from_here
         return from_here, state.is_relayed
 
