@@ -5,49 +5,25 @@ was. The address may hold a token: it is never shown, and the file has only its 
 """
 
 import hashlib
-import http.client
-import time
-import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from unisono.atomic import write_bytes
 from unisono.diagnose.case import open_case
-from unisono.errors import ConfigError
 from unisono.publish.alerts import Alert, alerts_of
+from unisono.publish.http_client import ask, check_address
+from unisono.publish.retry import NotTakenError, Retry
+from unisono.publish.sent import SentStore
 from unisono.records.follow import Follower
-from unisono.small_files import PARSER_ERRORS, read_bytes
-
-SENT_FILE = "published.json"
-TIMEOUT_SECONDS = 10.0
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
 
 
-def _is_address(text: str) -> bool:
-    try:
-        parts = urllib.parse.urlsplit(text)
-        name, port = (parts.hostname or "").encode("idna"), parts.port
-    except ValueError:
-        return False
-    is_plain = not any(letter.isspace() or not letter.isprintable() for letter in text)
-    return is_plain and parts.scheme in ("http", "https") and bool(name) and port != 0
+class TakenAlerts(msgspec.Struct, frozen=True):
+    """The alerts that an address has taken, by their keys."""
 
-
-class _Accepted(msgspec.Struct, frozen=True):
-    """The alerts that each address has taken, by the hash of the address."""
-
-    addresses: dict[str, list[str]] = {}
+    alerts: list[str] = []
     format: int = 1
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: object, **__: object) -> None:
-        """Follow none: the token of the address is for this address alone."""
 
 
 @dataclass
@@ -56,71 +32,45 @@ class Webhook:
 
     run: Path
     address: str
-    refused: str = ""
-    _pause: float = FIRST_PAUSE_SECONDS
-    _not_before: float = 0.0
+    retry: Retry = field(default_factory=Retry)
 
     def __post_init__(self) -> None:
-        if not _is_address(self.address):
-            raise ConfigError(
-                "the address of the webhook is not an http or https address",
-                where="--address-file",
-                fix="the file holds one line such as https://hooks.example.org/…",
-            )
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        check_address(
+            self.address,
+            where="--address-file",
+            what="the webhook",
+            fix="the file holds one line such as https://hooks.example.org/…",
+        )
         self._follower = Follower(self.run)
-        self._known = hashlib.sha256(self.address.encode()).hexdigest()
-        self._taken = set(self._read().addresses.get(self._known, []))
+        known = hashlib.sha256(self.address.encode()).hexdigest()
+        self._sent = SentStore(self.run, "webhook", known, TakenAlerts)
+        self._taken = set(self._sent.read().alerts)
 
     def look(self, now: float) -> tuple[str, list[Alert]]:
         """Read what is new and send what can be; return the run's state and what remains."""
         case = open_case(self._follower.look(), now)
         waiting = [alert for alert in alerts_of(case) if alert.key not in self._taken]
-        if waiting and time.monotonic() >= self._not_before:
+        if waiting and self.retry.is_due:
             waiting = waiting[self._send_all(waiting) :]
         return case.state, waiting
 
-    def _send_all(self, alerts: Iterable[Alert]) -> int:
+    def close(self, state: str) -> None:
+        """Let others send to this address; each alert was sent by itself."""
+        self._sent.close()
+
+    def _send_all(self, alerts: Sequence[Alert]) -> int:
         """Send alerts in their order until one is refused; return how many were accepted."""
-        taken = 0
-        for alert in alerts:
-            self.refused = self._send(alert)
-            if self.refused:
-                self._not_before = time.monotonic() + self._pause
-                self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
-                break
-            self._pause = FIRST_PAUSE_SECONDS
+        for taken, alert in enumerate(alerts):
+            try:
+                ask(self.address, self._message(alert))
+            except NotTakenError as error:
+                self.retry.failed(str(error))
+                return taken
+            self.retry.worked()
             self._taken.add(alert.key)
-            self._write()
-            taken += 1
-        return taken
+            self._sent.write(TakenAlerts(sorted(self._taken)))
+        return len(alerts)
 
-    def _send(self, alert: Alert) -> str:
-        """Send one alert; return why it was not accepted, or ""."""
+    def _message(self, alert: Alert) -> dict[str, object]:
         words = f"{self.run}: {alert.summary}" + f" {alert.advice}" * bool(alert.advice)
-        table = {"text": words, "run": str(self.run), **msgspec.to_builtins(alert)}
-        request = urllib.request.Request(
-            self.address,
-            data=msgspec.json.encode(table),
-            headers={"Content-Type": "application/json", "User-Agent": "unisono"},
-        )
-        try:
-            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
-                answer.read(1)
-        except urllib.error.HTTPError as error:
-            return f"it answered with {error.code}"
-        except OSError as error:
-            return f"{getattr(error, 'reason', None) or error}"
-        except (http.client.HTTPException, ValueError):  # its words could repeat the address
-            return "what it answers is not HTTP"
-        return ""
-
-    def _read(self) -> _Accepted:
-        try:
-            return msgspec.json.decode(read_bytes(self.run / SENT_FILE), type=_Accepted)
-        except (OSError, *PARSER_ERRORS):
-            return _Accepted()
-
-    def _write(self) -> None:
-        addresses = {**self._read().addresses, self._known: sorted(self._taken)}
-        write_bytes(self.run / SENT_FILE, msgspec.json.encode(_Accepted(addresses)), mode=0o600)
+        return {"text": words, "run": str(self.run), **msgspec.to_builtins(alert)}
