@@ -1,5 +1,6 @@
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -40,7 +41,8 @@ class _Receiver(ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.taken, self.answers, self.seen = [], [], 0
+        self.taken, self.headers, self.answers, self.seen = [], [], [], 0
+        self.times = {}  # when the first alert of each kind came
 
     @property
     def address(self):
@@ -54,6 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
         code = self.server.answers.pop(0) if self.server.answers else 200
         if code == 200:
             self.server.taken.append(body)
+            self.server.headers.append(self.headers)
+            self.server.times.setdefault(body.get("kind"), time.time())
         self.send_response(code)
         if code == 302:
             self.send_header("Location", "/elsewhere")

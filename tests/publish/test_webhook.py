@@ -1,17 +1,24 @@
 """Alerts that reach a web address: each once, in their order, later if need be."""
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
+import msgspec
 import pytest
 
-from diagnose.made_runs import BEGAN, ended
+from diagnose.made_runs import BEGAN, ended, start, step
 from publish.conftest import tell
 from unisono.cli import unisono
+from unisono.diagnose.case import LEAST_SILENCE
 from unisono.errors import ConfigError, RunError
 from unisono.publish import retry
 from unisono.publish.sent import SENT_DIRECTORY
 from unisono.publish.webhook import Webhook
-from unisono.records.events import Warned
+from unisono.records.events import Found, Lost, Warned
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +128,42 @@ def test_the_command_ends_with_the_run_and_says_what_was_not_taken(run, receiver
     receiver.answers = [503] * 100
     with pytest.raises(RunError, match="1 messages were not taken: it answered with 503"):
         call(run, file, "--linger", "0")
+
+
+@pytest.mark.ranks
+def test_a_loss_a_finding_and_a_stall_arrive_within_fifteen_seconds(tmp_path, receiver):
+    run, file = tmp_path / "run", tmp_path / "address"
+    (run / "events").mkdir(parents=True)
+    (run / "config.toml").write_text("[train]\nmax_steps = 200\n")
+    file.write_text(receiver.address)
+    began = time.time() - 40
+    # This process plays the leading one: it lives, and makes no updates.
+    here = {"host": os.uname().nodename, "pid": os.getpid()}
+    tell(run, msgspec.structs.replace(start(time=began), **here))
+    tell(run, Warned(time=began, step=0, message="the disk is nearly full"))
+    words = ["publish", str(run), "--to", "webhook", "--address-file", str(file)]
+    with subprocess.Popen([sys.executable, "-m", "unisono", *words]) as publisher:
+        wait_for(receiver, "warning", publisher)
+        # Twenty updates of a second; after twenty seconds without one, it stands still.
+        last = time.time() - LEAST_SILENCE + 1
+        tell(run, *(step(n, time=last - 20 + n) for n in range(1, 21)))
+        wait_for(receiver, "stalled", publisher)
+        now = time.time()
+        tell(run, Found(time=now, step=20, id="slow_disk", summary="The disk is slow."))
+        tell(run, Lost(time=now, step=20, rank=1, host="beta", pid=7, how="process died"))
+        known = {"stalled": last + LEAST_SILENCE, "finding": now, "lost": now}
+        for kind in known:
+            wait_for(receiver, kind, publisher)
+        publisher.send_signal(signal.SIGINT)
+    late = {kind: receiver.times[kind] - moment for kind, moment in known.items()}
+    print("seconds until an alert arrived:", {k: round(v, 1) for k, v in late.items()})
+    assert all(-0.1 <= seconds <= 15 for seconds in late.values()), late
+
+
+def wait_for(receiver, kind, process):
+    while kind not in receiver.times:
+        assert process.poll() is None, "it has ended"
+        time.sleep(0.05)
 
 
 def test_without_an_address_or_a_run_there_is_nothing_to_publish(run, tmp_path):

@@ -89,8 +89,7 @@ class TrackedRun:
         if not case.sessions or not self.retry.is_due:
             return case.state, waiting or ([self._taken] if self.retry.refused else [])
         try:
-            self._open(case)
-            self._send_alerts(everything)
+            self._send_alerts(case, everything)
             waiting = self._send_points(case)
         except NotTakenError as error:
             self.retry.failed(str(error))
@@ -109,6 +108,7 @@ class TrackedRun:
             self._sent.close()
 
     def _open(self, case: Case) -> None:
+        """Begin the run there, when there is something to send."""
         if self._is_open:
             return
         known = self._tracker.open(
@@ -117,9 +117,10 @@ class TrackedRun:
         self._remember(known=known)
         self._is_open = True
 
-    def _send_alerts(self, everything: Sequence[Alert]) -> None:
+    def _send_alerts(self, case: Case, everything: Sequence[Alert]) -> None:
         fresh = [alert for alert in everything if alert.key not in self._taken.alerts]
         if fresh:
+            self._open(case)
             self._tracker.alert(fresh, everything)
             self._remember(alerts=[*self._taken.alerts, *(alert.key for alert in fresh)])
 
@@ -134,6 +135,7 @@ class TrackedRun:
                 return []
             if time.monotonic() >= until:
                 return list(batch.points)
+            self._open(case)
             self._tracker.log(batch.points)
             self._feed.taken(batch)
             self._remember(offsets=batch.offsets)

@@ -13,6 +13,7 @@ from unisono.publish.tracker import RunFacts, flat
 
 TOKEN_HEADER = "X-Trackio-Write-Token"
 TOKEN_VARIABLE, ADDRESS_VARIABLE = "TRACKIO_WRITE_TOKEN", "TRACKIO_SERVER_URL"
+BAD_REQUEST = 400
 LEVELS = {"info": "info", "warning": "warn", "error": "error"}
 
 
@@ -83,9 +84,13 @@ class TrackioServer:
 
     def _ask(self, name: str, **arguments: list[dict[str, Any]]) -> None:
         body = {"args": [], "kwargs": {**arguments, "hf_token": None}}
-        answer = ask(urllib.parse.urljoin(self._base, name), body, self._headers)
-        if answer.get("error") is not None:
-            raise NotTakenError(f"it refused {name}; is {TOKEN_VARIABLE} its write token?")
+        try:
+            ask(urllib.parse.urljoin(self._base, name), body, self._headers)
+        except NotTakenError as error:
+            if error.code != BAD_REQUEST:
+                raise
+            why = f"{error}; is {TOKEN_VARIABLE} its write token?"
+            raise NotTakenError(why, code=error.code) from error
 
 
 def _clock(seconds: float) -> str:
