@@ -34,7 +34,7 @@ Made = Iterator[tuple[Point | None, int]]
 
 
 @dataclass(frozen=True)
-class Batch:
+class PointBatch:
     """Points, and how far each stream was read to make them."""
 
     points: tuple[Point, ...]
@@ -42,7 +42,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Stream:
+class PointStream:
     """The points of one file. `make` yields them with the offset up to which they are made."""
 
     name: str
@@ -68,7 +68,7 @@ class RunFeed:
     def __init__(self, run: Path, offsets: dict[str, int]) -> None:
         self._run, self._offsets = run, dict(offsets)
 
-    def next(self, hosts: dict[int, str], began: float, *, is_over: bool) -> Batch:
+    def next(self, hosts: dict[int, str], began: float, *, is_over: bool) -> PointBatch:
         """Return the next points; none if there are no more now.
 
         `hosts` names the machines by the rank of their first process, `began` is when the run
@@ -83,25 +83,25 @@ class RunFeed:
             found, end = stream.read(offsets.get(stream.name, 0), most, is_over=is_over)
             offsets[stream.name] = end
             points += found
-        return Batch(tuple(points), offsets)
+        return PointBatch(tuple(points), offsets)
 
-    def taken(self, batch: Batch) -> None:
+    def taken(self, batch: PointBatch) -> None:
         """Go on behind this batch."""
         self._offsets = batch.offsets
 
 
-def _streams(run: Path, hosts: dict[int, str], began: float) -> Iterator[Stream]:
+def _streams(run: Path, hosts: dict[int, str], began: float) -> Iterator[PointStream]:
     processes = list(numbered_files(run / "events", "rank", ".jsonl"))
     if processes and processes[0][0] == 0:
         updates = StepPoints("run", UPDATES_EVERY, updates_point, scores=True)
-        yield Stream("run", processes[0][1], updates.make)
+        yield PointStream("run", processes[0][1], updates.make)
     for rank, path in processes:
         times = StepPoints(f"rank-{rank}", PROCESS_EVERY, partial(process_point, rank))
-        yield Stream(times.stream, path, times.make)
+        yield PointStream(times.stream, path, times.make)
     for rank, path in numbered_files(run / "monitor", "rank", ".jsonl"):
         host = re.sub(r"[^A-Za-z0-9._-]", "_", hosts.get(rank, f"of_rank_{rank}"))
         machine = MachinePoints(f"machine-{rank}", host, began)
-        yield Stream(machine.stream, path, machine.make)
+        yield PointStream(machine.stream, path, machine.make)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ MOST_METRICS, MOST_PARAMETERS, LONGEST_VALUE, LONGEST_NOTE = 1000, 100, 500, 500
 NOTE = "mlflow.note.content"
 MOST_ALERTS_SHOWN = 40
 NOT_FOUND = 404
-STATES = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
+MLFLOW_STATES = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 _FOREIGN = re.compile(r"[^A-Za-z0-9_./ :-]")
 
 
@@ -62,7 +62,7 @@ class MlflowServer:
         self._log_batch(tags=[{"key": NOTE, "value": shown[-LONGEST_NOTE:]}])
 
     def close(self, state: str) -> None:
-        status = STATES.get(state, "KILLED")
+        status = MLFLOW_STATES.get(state, "KILLED")
         ended = {"run_id": self._run, "status": status, "end_time": round(1000 * time.time())}
         self._ask("runs/update", ended)
 

@@ -14,7 +14,6 @@ from unisono.records.monitor_events import Gpu, Sampled
 
 # Seconds that one point stands for.
 UPDATES_EVERY, PROCESS_EVERY, MACHINE_EVERY = 1.0, 10.0, 10.0
-UNKNOWN = 0.0  # scores below it were not computed
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def score_point(event: Validated | Tested) -> dict[str, float]:
     place = "validation" if isinstance(event, Validated) else "test"
     loss = event.loss if isinstance(event, Validated) else None
     scores = {"bleu": event.bleu, "chrf": event.chrf}
-    known = [(f"{place}/{name}", v) for name, v in scores.items() if v >= UNKNOWN]
+    known = [(f"{place}/{name}", v) for name, v in scores.items() if v >= 0]
     return finite([(f"{place}/loss", loss), *known])
 
 

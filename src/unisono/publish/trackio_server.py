@@ -14,7 +14,7 @@ from unisono.publish.tracker import RunFacts, flat
 TOKEN_HEADER = "X-Trackio-Write-Token"
 TOKEN_VARIABLE, ADDRESS_VARIABLE = "TRACKIO_WRITE_TOKEN", "TRACKIO_SERVER_URL"
 BAD_REQUEST = 400
-LEVELS = {"info": "info", "warning": "warn", "error": "error"}
+TRACKIO_LEVELS = {"info": "info", "warning": "warn", "error": "error"}
 
 
 class TrackioServer:
@@ -66,7 +66,7 @@ class TrackioServer:
                 **self._run,
                 "title": alert.kind,
                 "text": f"{alert.summary} {alert.advice}".strip(),
-                "level": LEVELS.get(alert.severity, "info"),
+                "level": TRACKIO_LEVELS.get(alert.severity, "info"),
                 "step": alert.step,
                 "timestamp": _clock(alert.time),
                 "alert_id": f"{self._run['run_id']}:{alert.key}",

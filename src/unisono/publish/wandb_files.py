@@ -15,7 +15,7 @@ from unisono.publish.retry import NotTakenError
 from unisono.publish.sent import SENT_DIRECTORY
 from unisono.publish.tracker import RunFacts, flat
 
-LEVELS = {"info": "INFO", "warning": "WARN", "error": "ERROR"}
+WANDB_LEVELS = {"info": "INFO", "warning": "WARN", "error": "ERROR"}
 AXES = {"training/*": "update", "validation/*": "update", "test/*": "update"}
 AXES |= {"rank_*": "update", "machine/*": "second"}
 
@@ -65,7 +65,7 @@ class WandbFiles:
         for one in fresh:
             text, level = (
                 f"{one.summary} {one.advice}".strip(),
-                LEVELS.get(one.severity, "INFO"),
+                WANDB_LEVELS.get(one.severity, "INFO"),
             )
             self._run.alert(one.kind, text, level=level, wait_duration=0)
 
