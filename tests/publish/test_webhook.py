@@ -3,8 +3,10 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 import msgspec
@@ -105,7 +107,42 @@ def test_one_sender_at_a_time(run, receiver):
     Webhook(run, receiver.address).close("running")
 
 
-@pytest.mark.parametrize("address", ["", "file:///etc/passwd", "hooks", "http://"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(b"hello\r\n", b"\xff\xfe\r\n", b"HTTP/1.1 9999 x\r\n\r\n"),
+        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 301 x\r\nLocation: http://[::1\r\n\r\n",
+    ],
+)
+def test_an_answer_that_is_not_http_is_said_and_the_token_is_not(run, answer):
+    warn(run, "one")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/hook?token=verysecret"
+
+        def answer_once():
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=answer_once)
+        thread.start()
+        webhook = Webhook(run, address)
+        webhook.look(BEGAN + 40)
+        thread.join()
+    assert "HTTP" in webhook.retry.refused
+    assert "verysecret" not in webhook.retry.refused
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("", "file:///etc/passwd", "hooks", "http://", "http://[::1", "http://host:port/"),
+        *("http://ä..ö/", f"http://{'a' * 70}.org/", "http://host/\x1b[2J", "http://a b/"),
+    ],
+)
 def test_an_address_that_is_none_is_refused(run, address):
     with pytest.raises(ConfigError, match="not an http or https address"):
         Webhook(run, address)
