@@ -20,6 +20,7 @@ from unisono.cost_model.strategies import STRATEGIES
 from unisono.models.settings import TransformerSettings
 from unisono.models.transformer import build_model
 from unisono.schedules import Constant
+from unisono.train.precision import Precision
 from unisono.train.step import Parts, StepRequests, take_step
 
 EXACT = [name for name, strategy in STRATEGIES.items() if strategy.exact]
@@ -28,7 +29,7 @@ DROPOUTS = ("dropout", "attention_dropout", "activation_dropout", "word_dropout"
 NONE, ALL = dict.fromkeys(DROPOUTS, 0.0), dict.fromkeys(DROPOUTS, 0.3)
 
 
-def new_parts(comm, strategy, vocabulary, dropouts):
+def new_parts(comm, strategy, vocabulary, dropouts, kind="fp32"):
     torch.manual_seed(0)
     sizes = TransformerSettings(
         width=16,
@@ -46,14 +47,15 @@ def new_parts(comm, strategy, vocabulary, dropouts):
         schedule=Constant(peak=0.5),
         seed=5,
         label_smoothing=0.1,
+        precision=Precision(kind),
     )
 
 
-def weights_after(comm, strategy, home, steps=3, dropouts=ALL):
+def weights_after(comm, strategy, home, steps=3, dropouts=ALL, kind="fp32"):
     """Take some steps on this process's share and return all weights."""
     torch.set_num_threads(1)
     corpus = open_corpus(Path(home) / "corpus")
-    parts = new_parts(comm, strategy, corpus.manifest.vocabulary, dropouts)
+    parts = new_parts(comm, strategy, corpus.manifest.vocabulary, dropouts, kind)
     budget = tiny_settings(Path(home)).batching
     world = comm.world
     stream = Stream(corpus.split("train"), budget, 5, world.rank, world.size)
@@ -65,17 +67,17 @@ def weights_after(comm, strategy, home, steps=3, dropouts=ALL):
     return {"loss": np.array(result.loss), "norm": np.array(result.gradient_norm), **weights}
 
 
-def assert_same(one, other):
+def assert_same(one, other, rtol=2e-5, atol=2e-6):
     assert one.keys() == other.keys()
     for name, value in one.items():
-        np.testing.assert_allclose(other[name], value, rtol=2e-5, atol=2e-6, err_msg=name)
+        np.testing.assert_allclose(other[name], value, rtol=rtol, atol=atol, err_msg=name)
 
 
-def after_one_step_in_pieces(home, pieces):
+def after_one_step_in_pieces(home, pieces, kind="fp32"):
     """Take one step on 40 pairs that go through the model in `pieces` parts."""
     corpus = open_corpus(Path(home) / "corpus")
     split, indices = corpus.split("train"), np.arange(40)
-    parts = new_parts(Solo(), "all_reduce", corpus.manifest.vocabulary, NONE)
+    parts = new_parts(Solo(), "all_reduce", corpus.manifest.vocabulary, NONE, kind)
     cut = tuple(MicroBatch(i, part) for i, part in enumerate(np.array_split(indices, pieces)))
     tokens = int((split.target_lengths[indices] + 1).sum())
     plan = StepPlan(1, cut, 0, tokens, 0, 40)
@@ -92,6 +94,13 @@ def test_micro_batches_make_the_update_one_batch_would(corpus_home, pieces):
     )
 
 
+def test_pieces_in_bf16_differ_by_no_more_than_their_rounding(corpus_home):
+    whole, cut = (after_one_step_in_pieces(corpus_home, pieces, "bf16") for pieces in (1, 4))
+    assert_same(whole, cut, rtol=2**-8, atol=2**-9)
+    with pytest.raises(AssertionError):  # bf16 it is
+        assert_same(whole, after_one_step_in_pieces(corpus_home, 1))
+
+
 def test_the_loss_is_per_token_of_the_whole_update(corpus_home):
     found = after_one_step_in_pieces(corpus_home, 4)["loss"]
     assert 0.5 * np.log(64) < found < 2 * np.log(64)  # an untrained model guesses
@@ -102,6 +111,15 @@ def test_the_loss_is_per_token_of_the_whole_update(corpus_home):
 def test_several_processes_make_the_update_one_would(ranks, corpus_home, strategy):
     alone = weights_after(Solo(), "all_reduce", corpus_home)
     for theirs in ranks.run(weights_after, strategy, str(corpus_home)):
+        assert_same(alone, theirs)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("strategy", EXACT)
+def test_in_bf16_too_several_processes_make_the_update_one_would(ranks, corpus_home, strategy):
+    # One step: after it, a last bit that differs may round a weight to another number.
+    alone = weights_after(Solo(), "all_reduce", corpus_home, 1, ALL, "bf16")
+    for theirs in ranks.run(weights_after, strategy, str(corpus_home), 1, ALL, "bf16"):
         assert_same(alone, theirs)
 
 

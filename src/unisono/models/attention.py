@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unisono.models.cpu_linear import CpuLinear
-from unisono.models.dropout import Dropout
+from unisono.models.cpu_linear import CpuLinear, halves_for
+from unisono.models.dropout import Dropout, draws_here
+from unisono.models.dropped_attention import dropped_attention
 from unisono.models.positions import rotated
 from unisono.models.settings import TransformerSettings
 
@@ -95,21 +96,23 @@ class Attention(nn.Module):
         those before it.
         """
         rate = self.dropout.rate if self.training else 0.0
-        if rate and query.device.type == "cpu":
-            if causal:
-                mask = causal_mask(query, past=0)
-            context = self._attend_with_dropout(query, memory, mask)
-        else:
+        halves = halves_for(query)
+        if halves is None and not (rate and query.device.type == "cpu"):
             context = F.scaled_dot_product_attention(query, *memory, mask, rate, causal)
-        return cast("Tensor", self.output(context.transpose(1, 2).flatten(2)))
+            return cast("Tensor", self.output(context.transpose(1, 2).flatten(2)))
+        if causal:
+            mask = causal_mask(query, past=0)
+        if draws_here(query):
+            context = dropped_attention(query, memory, mask, self.dropout.dropped)
+        else:
+            context = self._attend_compiled(query, memory, mask)
+        heads = context.transpose(1, 2)
+        return cast("Tensor", self.output(heads if halves is not None else heads.flatten(2)))
 
-    def _attend_with_dropout(
+    def _attend_compiled(
         self, query: Tensor, memory: KeysAndValues, mask: Tensor | None
     ) -> Tensor:
-        """Do what torch does, which has no fast kernel with dropout on a CPU.
-
-        With our own random numbers this is faster, and more so for longer sentences.
-        """
+        """Do what `dropped_attention` does with operations that the compiler can trace."""
         scores = (query * query.size(3) ** -0.5) @ memory[0].transpose(2, 3)  # (B, H, T, S)
         if mask is not None:
             scores = scores + mask

@@ -2,9 +2,9 @@
 
 torch multiplies with MKL, which wastes a twelfth of a training step on AMD processors
 (docs/explanations/model.md). numpy's OpenBLAS does not. Everywhere else torch multiplies: on
-GPUs, under autocast, while compiling, and with several threads, because the thread pools of
-two libraries get in each other's way. The choice follows from the machine, never from a
-measurement: a continued run must end in the same bits.
+GPUs, in bf16, under autocast, while compiling, and with several threads, because the thread
+pools of two libraries get in each other's way. The choice follows from the machine, never from
+a measurement: a continued run must end in the same bits.
 """
 
 import platform
@@ -18,6 +18,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from unisono.models.half_products import half_linear
+from unisono.models.half_weights import HalfWeights, half_weights
+
 
 class CpuLinear(nn.Linear):
     """A linear layer with a bias; `parts` layers share its matrix, one below the other."""
@@ -26,6 +29,9 @@ class CpuLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `x` (..., inputs) as (..., outputs)."""
+        halves = halves_for(x)
+        if halves is not None:
+            return half_linear(x, self.weight, self.bias, halves)
         if not _by_numpy(x):
             return F.linear(x, self.weight, self.bias)
         if torch.is_grad_enabled():
@@ -42,6 +48,18 @@ def multiply(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
             np.matmul(left.detach().numpy(), right.detach().numpy(), out=out.numpy())
         return out
     return torch.mm(left, right, out=out)
+
+
+def halves_for(x: Tensor) -> HalfWeights | None:
+    """Return the weights in bf16 to multiply `x` with, or None to multiply in fp32."""
+    if torch.compiler.is_compiling() or x.device.type != "cpu":
+        return None
+    return half_weights()
+
+
+def as_factor(x: Tensor) -> Tensor:
+    """Return `x` as the number type of its products, to convert it once for several."""
+    return x if halves_for(x) is None else x.bfloat16()
 
 
 @cache

@@ -4,7 +4,8 @@ torch draws one number for every element, which on a CPU takes about a tenth of 
 step. Here one 64-bit number serves four elements, 16 bits each. The rate is therefore a
 multiple of 1/65536; the kept elements are scaled by exactly that rate, so that the mean is
 unchanged. The numbers depend on a torch generator alone: it draws the seed from which numpy
-draws the others, twice as fast.
+draws the others, twice as fast. Numbers in bf16 are dropped by their bits and scaled in fp32:
+the scale itself, rounded to bf16, would be up to 0.4 % off.
 
 torch's default generator belongs to the whole process. Parallel threads would draw from it in
 an order that cannot be reproduced, so each lane has a generator of its own; the same seed
@@ -60,15 +61,17 @@ class Dropout(nn.Module):
         """Return `x` of any shape, with dropout."""
         if not self.active:
             return x
-        if not _draws_here(x):
+        if not draws_here(x):
             return F.dropout(x, self.rate)
-        return x * _mask(x, self.dropped)
+        if x.dtype == torch.bfloat16:
+            return cast("Tensor", _HalfDropout.apply(x, self.dropped))
+        return x * scaled_mask(x, self.dropped)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """Return `x` plus `y`, with dropout of `y`."""
-        if not self.active or not _draws_here(y):
+        if not self.active or not draws_here(y) or y.dtype == torch.bfloat16:
             return x + cast("Tensor", self(y))
-        return torch.addcmul(x, y, _mask(y, self.dropped))
+        return torch.addcmul(x, y, scaled_mask(y, self.dropped))
 
     @property
     def active(self) -> bool:
@@ -77,7 +80,9 @@ class Dropout(nn.Module):
 
     @property
     def dropped(self) -> int:
-        """Return how many of `LEVELS` elements are dropped."""
+        """Return how many of `LEVELS` elements are dropped; 0 if dropout is off."""
+        if not self.active:
+            return 0
         return min(round(self.rate * LEVELS), LEVELS - 1)
 
 
@@ -90,7 +95,7 @@ class ReluDropout(Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `x` after ReLU and dropout; it is overwritten."""
-        if not self.active or not _draws_here(x):
+        if not self.active or not draws_here(x):
             return super().forward(F.relu_(x))
         return cast("Tensor", _ReluDropout.apply(x, self.dropped))
 
@@ -99,9 +104,9 @@ class _ReluDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, dropped: int) -> Tensor:
         ctx.mark_dirty(x)
-        x.clamp_min_(0).mul_(_mask(x, dropped))
+        x.clamp_min_(0).mul_(scaled_mask(x, dropped))
         ctx.save_for_backward(x)
-        ctx.scale = _scale(dropped)
+        ctx.scale = scale_of(dropped)
         return x
 
     @staticmethod
@@ -109,6 +114,37 @@ class _ReluDropout(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (kept,) = ctx.saved_tensors
         return torch.ops.aten.threshold_backward(grad, kept, 0).mul_(ctx.scale), None
+
+
+class _HalfDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dropped: int) -> Tensor:
+        kept = _kept_bits(x.numel(), dropped).view(x.shape)
+        ctx.save_for_backward(kept)
+        ctx.scale = scale_of(dropped)
+        return _select_bits(x, kept).mul_(ctx.scale)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (kept,) = ctx.saved_tensors
+        return _select_bits(grad, kept).mul_(ctx.scale), None
+
+
+def drop_half_(x: Tensor, dropped: int) -> None:
+    """Apply dropout in place to `x` in bf16, outside autograd."""
+    bits = x.view(torch.int16)
+    bits.bitwise_and_(_kept_bits(x.numel(), dropped).view(x.shape))
+    x.mul_(scale_of(dropped))
+
+
+def _kept_bits(count: int, dropped: int) -> Tensor:
+    """Return -1, which has all bits, for elements to keep, and 0 for the others."""
+    return _levels(count).ge_(dropped - LEVELS // 2).neg_()
+
+
+def _select_bits(x: Tensor, kept: Tensor) -> Tensor:
+    return (x.view(torch.int16) & kept).view(torch.bfloat16)
 
 
 class WordDropout(nn.Module):
@@ -125,20 +161,25 @@ class WordDropout(nn.Module):
         return x * cast("Tensor", self.dropout(x.new_ones(*x.shape[:-1], 1)))
 
 
-def _draws_here(x: Tensor) -> bool:
+def draws_here(x: Tensor) -> bool:
     """Return whether we draw the random numbers for `x`; the compiler draws its own."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-def _mask(like: Tensor, dropped: int) -> Tensor:
+def scaled_mask(like: Tensor, dropped: int) -> Tensor:
     """Return 0 for `dropped` of `LEVELS` elements on average, and the scale for the others."""
-    seed = int(torch.empty((), dtype=torch.int64).random_(generator=rng()))
-    bits = np.random.SFC64(seed).random_raw(-(-like.numel() // 4)).view(np.int16)
-    levels = torch.from_numpy(bits)[: like.numel()].view(like.shape)
     # In place, because torch converts booleans to numbers slowly.
-    mask = levels.ge_(dropped - LEVELS // 2).to(like.dtype)
-    return mask.mul_(_scale(dropped))
+    levels = _levels(like.numel()).view(like.shape).ge_(dropped - LEVELS // 2)
+    return levels.to(like.dtype).mul_(scale_of(dropped))
 
 
-def _scale(dropped: int) -> float:
+def scale_of(dropped: int) -> float:
+    """Return by how much the elements that are kept grow."""
     return LEVELS / (LEVELS - dropped)
+
+
+def _levels(count: int) -> Tensor:
+    """Return `count` random 16-bit numbers."""
+    seed = int(torch.empty((), dtype=torch.int64).random_(generator=rng()))
+    bits = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.int16)
+    return torch.from_numpy(bits)[:count]

@@ -17,8 +17,9 @@ from unisono.models.attention import (
     SelfAttention,
     linear,
 )
-from unisono.models.cpu_linear import CpuLinear
+from unisono.models.cpu_linear import CpuLinear, halves_for
 from unisono.models.dropout import Dropout, ReluDropout
+from unisono.models.half_products import half_feed_forward
 from unisono.models.settings import TransformerSettings
 
 
@@ -59,6 +60,15 @@ class FeedForward(nn.Sequential):
             ReluDropout(rate) if relu else Dropout(rate),
             linear(settings.inner, settings.width),
         )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x` (..., D) after both layers; in bf16 with ReLU they are one step."""
+        halves, dropout = halves_for(x), self[2]
+        if halves is None or not isinstance(dropout, ReluDropout):
+            return cast("Tensor", super().forward(x))
+        inner = cast("CpuLinear", self[0])
+        layers = inner.weight, inner.bias, self.output.weight, self.output.bias
+        return half_feed_forward(x, layers, dropout.dropped, halves)
 
     @property
     def output(self) -> CpuLinear:

@@ -13,7 +13,7 @@ the other special ones included. The rows that round the matrix up get none of i
 model returns no logits for them: rounding does not change the loss.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,7 +22,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from unisono.models.cpu_linear import multiply
+from unisono.models.cpu_linear import halves_for, multiply
+from unisono.models.half_loss import counted_loss_and_gradient, half_loss_sum, scaled
 from unisono.text.tokenizer import PADDING_ID
 
 CHUNK_LOGITS = 4_000_000  # 16 MB
@@ -56,6 +57,9 @@ class Output:
             if kept.numel() < ids.numel():
                 states, ids = states.index_select(0, kept), ids.index_select(0, kept)
             matrix = self.matrix[: self.vocabulary]
+            halves = halves_for(states)
+            if halves is not None:
+                return half_loss_sum(states, matrix, ids, smoothing, halves)
             return _chunked_loss(states, matrix, ids, smoothing)
         if states.is_cuda and chunked:
             return self._gpu_loss_sum(states, ids, smoothing, ignore)
@@ -109,7 +113,7 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        return *_scaled(ctx.saved_tensors, scale), None, None
+        return *scaled(ctx.saved_tensors, scale), None, None
 
 
 class _GpuChunkedLoss(torch.autograd.Function):
@@ -138,7 +142,7 @@ class _GpuChunkedLoss(torch.autograd.Function):
         split = (tensor.split(size) for tensor in (rows, ids, counts, states_grad))
         for some, some_ids, some_counts, some_grad in zip(*split, strict=True):
             logits = (some @ columns.t()).float()  # (C, V)
-            loss += _counted_loss_and_gradient(logits, some_ids, some_counts, smoothing)
+            loss += counted_loss_and_gradient(logits, some_ids, some_counts, smoothing)
             gradient = logits.to(kind)
             del logits
             some_grad.copy_(gradient @ columns)
@@ -150,28 +154,7 @@ class _GpuChunkedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        return *_scaled(ctx.saved_tensors, scale), None, None, None, None
-
-
-def _scaled(gradients: Sequence[Tensor | None], scale: Tensor) -> tuple[Tensor | None, ...]:
-    """Return all gradients times `scale`; a frozen weight has none."""
-    return tuple(None if gradient is None else gradient * scale for gradient in gradients)
-
-
-def _counted_loss_and_gradient(
-    logits: Tensor, ids: Tensor, counts: Tensor, smoothing: float
-) -> Tensor:
-    """Return the loss of the rows that count; replace `logits` (C, V) by its gradient."""
-    correct = logits.gather(1, ids[:, None]).squeeze(1)
-    highest, mean = logits.amax(1), logits.mean(1) if smoothing else 0.0
-    probabilities = torch.softmax(logits, 1, out=logits)
-    # The highest logit minus its log-probability is the log of the softmax denominator.
-    norms = highest - probabilities.amax(1).log()
-    if smoothing:
-        probabilities.sub_(smoothing / logits.size(1))
-    less = torch.full_like(correct, smoothing - 1)[:, None]
-    probabilities.scatter_add_(1, ids[:, None], less).mul_(counts[:, None])
-    return ((norms - correct * (1 - smoothing) - mean * smoothing) * counts).sum()
+        return *scaled(ctx.saved_tensors, scale), None, None, None, None
 
 
 def _chunked_loss(states: Tensor, matrix: Tensor, ids: Tensor, smoothing: float) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unisono.models.attention import DecoderCache, EncodedSource, LayerCache, masked_score
+from unisono.models.cpu_linear import as_factor
 from unisono.models.dropout import Dropout, WordDropout
 from unisono.models.layers import DecoderLayer, EncoderLayer, scale_residual_branches
 from unisono.models.output import Output
@@ -98,7 +99,8 @@ class TransformerModel(nn.Module):
     def start(self, memory: EncodedSource) -> DecoderCache:
         """Return the cache of targets without a token yet."""
         layers = (cast("DecoderLayer", layer).cross_attention for layer in self.decoder)
-        caches = tuple(LayerCache(layer.keys_and_values(memory.states)) for layer in layers)
+        states = as_factor(memory.states)
+        caches = tuple(LayerCache(layer.keys_and_values(states)) for layer in layers)
         return DecoderCache(caches, memory.mask)
 
     def decode(self, target: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:

@@ -174,4 +174,5 @@ def precision_of(settings: Settings, comm: Comm) -> Precision:
     """Return the precision in which this process computes."""
     device, kind = comm.world.device, settings.train.precision
     # Only a process that computes alone has not settled it.
-    return Precision(fastest_precision(device) if kind == "auto" else kind, device)
+    settled = fastest_precision(device) if kind == "auto" else kind
+    return Precision(settled, device, settings.train.compile)

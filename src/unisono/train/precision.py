@@ -1,7 +1,7 @@
 """Number types inside the model. Weights, gradients and the optimizer stay fp32."""
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -9,6 +9,8 @@ import torch
 
 from unisono.comm.protocol import Comm
 from unisono.errors import ConfigError
+from unisono.models.cpu_linear import CpuLinear
+from unisono.models.half_weights import HalfWeights
 
 Kind = Literal["fp32", "bf16", "fp16"]
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -28,22 +30,34 @@ class Precision:
 
     kind: Kind = "fp32"
     device: str = "cpu"
+    compiles: bool = False
+    _halves: HalfWeights = field(default_factory=HalfWeights, compare=False, repr=False)
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Return a block in which torch chooses the number types."""
+        """Return a block in which layers compute in this type: ours for bf16 on a CPU.
+
+        Elsewhere torch chooses the types, and under the compiler, which cannot trace ours.
+        """
         if self.kind == "fp32":
             return nullcontext()
+        if self._is_ours:
+            return self._halves.used_here()
         return torch.autocast(torch.device(self.device).type, dtype=TYPES[self.kind])
 
     def casting_once(self) -> AbstractContextManager[object]:
-        """Return a block in which `autocast` blocks cast each weight once, on a GPU.
+        """Return a block in which `autocast` blocks cast each weight once.
 
-        torch forgets the cast weights at the end of the outermost block. Weights must not
-        change within it.
+        The cast weights are forgotten at its end. Weights must not change within it.
         """
+        if self._is_ours:
+            return self._halves.kept()
         if self.kind == "fp32" or not self.device.startswith("cuda"):
             return nullcontext()
         return torch.autocast("cuda", enabled=False)
+
+    @property
+    def _is_ours(self) -> bool:
+        return self.kind == "bf16" and self.device.startswith("cpu") and not self.compiles
 
     @property
     def scales(self) -> bool:
@@ -102,7 +116,7 @@ def check_precision(precision: Precision) -> None:
     numbers = torch.ones(8, 8, device=precision.device, requires_grad=True)
     try:
         with precision.autocast():
-            made = torch.nn.functional.linear(numbers, numbers)
+            made = CpuLinear(8, 8, device=precision.device)(numbers)
         made.sum().backward()
         works = made.dtype == TYPES[precision.kind]
     except RuntimeError:
