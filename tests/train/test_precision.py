@@ -13,7 +13,10 @@ from unisono.comm.group import Solo
 from unisono.comm.protocol import World
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
-from unisono.records.events import Started, StepTaken
+from unisono.models import cpu_bf16
+from unisono.models.settings import TransformerSettings
+from unisono.records.events import Started, StepTaken, Warned
+from unisono.train import precision
 from unisono.train.checkpoints import checkpoint
 from unisono.train.job import run_with
 from unisono.train.precision import (
@@ -121,14 +124,14 @@ def on_cards(monkeypatch, *capabilities):
     return list(cards)
 
 
+MODEL = TransformerSettings()
 CARDS = {(6, 0): "fp32", (7, 0): "fp16", (7, 5): "fp16", (8, 0): "bf16", (9, 0): "bf16"}
 
 
 @pytest.mark.parametrize(("capability", "kind"), CARDS.items())
 def test_what_a_card_is_fastest_in(monkeypatch, capability, kind):
     (device,) = on_cards(monkeypatch, capability)
-    assert fastest_precision(device) == kind
-    assert fastest_precision("cpu") == "fp32"
+    assert fastest_precision(device, MODEL) == kind
 
 
 class Gathered(Solo):
@@ -137,7 +140,7 @@ class Gathered(Solo):
     others = ()
 
     def gather(self, numbers):
-        found = [[KINDS.index(fastest_precision(one)), -1] for one in self.others]
+        found = [[KINDS.index(fastest_precision(one, MODEL)), -1] for one in self.others]
         return [list(numbers), *found]
 
 
@@ -154,8 +157,8 @@ def test_all_agree_on_what_the_weakest_card_can(monkeypatch, capabilities, kind)
     first, *others = on_cards(monkeypatch, *capabilities)
     comm = Gathered(World(device=first))
     monkeypatch.setattr(Gathered, "others", tuple(others))
-    assert agreed_precision(comm, "") == kind
-    assert agreed_precision(comm, "fp32") == "fp32"  # a continued run keeps its own
+    assert agreed_precision(comm, "", MODEL) == kind
+    assert agreed_precision(comm, "fp32", MODEL) == "fp32"  # a continued run keeps its own
 
 
 def test_emulated_bf16_is_refused(monkeypatch):
@@ -164,7 +167,66 @@ def test_emulated_bf16_is_refused(monkeypatch):
         check_precision(Precision("bf16", device))
 
 
-def test_auto_on_a_cpu_is_fp32_and_recorded(corpus_home, tmp_path):
+def test_auto_on_a_cpu_takes_what_the_measured_product_says(monkeypatch):
+    measured = []
+
+    def gain(width, inner):
+        measured.append((width, inner))
+        return 2.0 if inner == 2048 else 1.1
+
+    monkeypatch.setattr(cpu_bf16, "product_gain", gain)
+    monkeypatch.setattr(cpu_bf16, "has_bf16", lambda: True)
+    choices = {(512, 2048): "bf16", (256, 1024): "fp32", (64, 2048): "fp32"}
+    for (width, inner), kind in choices.items():
+        cpu_bf16.bf16_pays.cache_clear()
+        assert fastest_precision("cpu", TransformerSettings(width=width, inner=inner)) == kind
+    assert measured == [(512, 2048), (256, 1024)]  # a narrow model is mostly not products
+    monkeypatch.setattr(cpu_bf16, "has_bf16", lambda: False)
+    cpu_bf16.bf16_pays.cache_clear()
+    assert fastest_precision("cpu", MODEL) == "fp32"
+    cpu_bf16.bf16_pays.cache_clear()
+
+
+def test_a_measured_product_pays_only_where_the_processor_has_bf16():
+    gain = cpu_bf16.product_gain(128, 512)
+    if cpu_bf16.has_bf16():
+        pytest.skip(f"this processor has bf16 (a product gains {gain:.1f} times)")
+    assert 0 < gain < cpu_bf16.LEAST_GAIN  # emulated, it is slower
+
+
+@pytest.mark.parametrize(
+    ("line", "known"),
+    [
+        ("flags\t\t: fpu avx512f avx512_bf16 amx_tile", True),
+        ("flags\t\t: fpu avx512f avx512_vnni", False),
+        ("Features\t: fp asimd bf16", True),
+        ("model name\t: bf16", False),
+    ],
+)
+def test_what_a_processor_can_do_is_read_from_linux(tmp_path, monkeypatch, line, known):
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{line}\n")
+    monkeypatch.setattr(cpu_bf16, "Path", lambda _: tmp_path / "cpuinfo")
+    assert cpu_bf16.has_bf16.__wrapped__() == known
+
+
+def test_a_run_keeps_the_precision_it_began_with(corpus_home, tmp_path, monkeypatch):
+    home = link_corpus(corpus_home, tmp_path)
+
+    def started(pays, step):
+        monkeypatch.setattr(precision, "bf16_pays", lambda *_: pays)
+        train = {"max_steps": step}
+        settings = tiny_settings(home, train=train, validation={"bleu": False})
+        events = list(run_with(Solo(), settings))
+        warned = any("has no bf16" in e.message for e in events if isinstance(e, Warned))
+        assert warned != cpu_bf16.has_bf16()
+        return next(e.precision for e in events if isinstance(e, Started))
+
+    assert started(pays=True, step=1) == "bf16"
+    assert 'precision = "bf16"' in (home / "run" / "config.toml").read_text()
+    assert started(pays=False, step=2) == "bf16"
+
+
+def test_auto_for_a_narrow_model_on_a_cpu_is_fp32_and_recorded(corpus_home, tmp_path):
     home = link_corpus(corpus_home, tmp_path)
     settings = tiny_settings(home, train={"max_steps": 1}, validation={"bleu": False})
     assert settings.train.precision == "auto"

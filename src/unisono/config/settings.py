@@ -78,7 +78,7 @@ class CorpusSettings(StrictTable, frozen=True):
 class TrainSettings(StrictTable, frozen=True):
     """The loss, its arithmetic, and when to stop: at the first limit reached; 0 or "" is none.
 
-    `precision` "auto" is what the GPUs of all processes are fastest in, and fp32 on CPUs.
+    `precision` "auto" is what the devices of all processes are fastest in.
 
     Matrices with a row for each word use `word_rate` times the schedule's rate. If
     `show_every_steps` is 0, a log gets a line of progress every ten seconds at first and every

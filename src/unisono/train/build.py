@@ -174,5 +174,5 @@ def precision_of(settings: Settings, comm: Comm) -> Precision:
     """Return the precision in which this process computes."""
     device, kind = comm.world.device, settings.train.precision
     # Only a process that computes alone has not settled it.
-    settled = fastest_precision(device) if kind == "auto" else kind
+    settled = fastest_precision(device, settings.model) if kind == "auto" else kind
     return Precision(settled, device, settings.train.compile)

@@ -36,7 +36,7 @@ from unisono.train.checkpoints.checkpoint_sync import RestoredCheckpoint
 from unisono.train.loop import Session, train
 from unisono.train.memory_trial import try_longest
 from unisono.train.micro_batches import settle_micro_batches
-from unisono.train.precision import set_tf32
+from unisono.train.precision import set_tf32, slow_precision
 from unisono.train.preconditions import (
     check_consistency,
     check_preconditions,
@@ -147,6 +147,7 @@ def _warnings(session: Session, restored: RestoredCheckpoint) -> Iterator[str]:
     yield from (*world.warnings, *restored.troubles)
     if world.leads and world.device != "cpu":
         yield untried_card(torch.cuda.get_device_name(world.device))
+    yield slow_precision(session.parts.precision)
     yield uneven_shares(settings.batching, world.size)
     yield idle_strategy(settings.sync, world.size, world.local_size)
 

@@ -9,8 +9,10 @@ import torch
 
 from unisono.comm.protocol import Comm
 from unisono.errors import ConfigError
+from unisono.models.cpu_bf16 import bf16_pays, has_bf16
 from unisono.models.cpu_linear import CpuLinear
 from unisono.models.half_weights import HalfWeights
+from unisono.models.settings import TransformerSettings
 
 Kind = Literal["fp32", "bf16", "fp16"]
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -83,26 +85,27 @@ class LossScale(msgspec.Struct, frozen=True):
         return LossScale(self.value, self.updates + 1)
 
 
-def fastest_precision(device: str) -> Kind:
-    """Return the precision in which a device is fastest: by its tensor cores, if it has any.
+def fastest_precision(device: str, model: TransformerSettings) -> Kind:
+    """Return the precision in which a device trains `model` fastest.
 
-    A P100 has none, and torch does not reach its rate for fp16. Before 8.0, bf16 is emulated.
+    For GPUs that follows from their tensor cores: a P100 has none, and torch does not reach its
+    rate for fp16. Before 8.0, bf16 is emulated. On a CPU products are measured, once.
     """
     if not device.startswith("cuda"):
-        return "fp32"
+        return "bf16" if bf16_pays(model.width, model.inner) else "fp32"
     capability = torch.cuda.get_device_capability(device)
     if capability >= FIRST_WITH_BF16:
         return "bf16"
     return "fp16" if capability >= FIRST_WITH_FP16 else "fp32"
 
 
-def agreed_precision(comm: Comm, recorded: str) -> Kind:
+def agreed_precision(comm: Comm, recorded: str, model: TransformerSettings) -> Kind:
     """Return what all devices are fastest in; all processes call this together.
 
     A run that the leader continues keeps its `recorded` precision.
     """
     known = KINDS.index(recorded) if recorded in KINDS else -1
-    rows = comm.gather([KINDS.index(fastest_precision(comm.world.device)), known])
+    rows = comm.gather([KINDS.index(fastest_precision(comm.world.device, model)), known])
     kept = int(rows[0][1])
     return KINDS[kept if kept >= 0 else int(min(row[0] for row in rows))]
 
@@ -127,6 +130,17 @@ def check_precision(precision: Precision) -> None:
             where="[train] precision",
             fix='set `precision = "fp32"`, or train on a GPU',
         )
+
+
+def slow_precision(precision: Precision) -> str:
+    """Return a warning if the processor only emulates what the settings name, or ""."""
+    on_cpu = precision.device.startswith("cpu")
+    if precision.kind == "fp32" or not on_cpu or (precision.kind == "bf16" and has_bf16()):
+        return ""
+    return (
+        f"this processor has no {precision.kind}: torch emulates it, several times slower than "
+        'fp32; `train.precision = "auto"` chooses what is fast'
+    )
 
 
 def _check_bf16(device: str) -> None:

@@ -57,7 +57,8 @@ def settle_precision(comm: Comm, settings: Settings) -> Settings:
     """
     if settings.train.precision != AUTO_PRECISION:
         return settings
-    kind = agreed_precision(comm, recorded_precision(settings) if comm.world.leads else "")
+    recorded = recorded_precision(settings) if comm.world.leads else ""
+    kind = agreed_precision(comm, recorded, settings.model)
     train = msgspec.structs.replace(settings.train, precision=kind)
     return msgspec.structs.replace(settings, train=train)
 
