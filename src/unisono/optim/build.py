@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from unisono.optim import muon
+from unisono.optim.lean import lean
 from unisono.optim.settings import Adafactor, Adam, AdamW, Muon, Optimizer
 
 UNSET_RATE = 0.0  # the schedule sets the rate before every update
@@ -27,7 +28,7 @@ def build_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimi
     """Return the optimizer for the trainable weights of `model`."""
     groups = _groups(model, settings.weight_decay)
     if isinstance(settings, Adam | AdamW):
-        kind = torch.optim.AdamW if isinstance(settings, AdamW) else torch.optim.Adam
+        kind = lean(torch.optim.AdamW if isinstance(settings, AdamW) else torch.optim.Adam)
         betas = settings.beta1, settings.beta2
         # Measured on a CPU with 7.6 million weights: fused 13 ms, for-loop 54 ms, foreach
         # 78 ms.
@@ -35,14 +36,14 @@ def build_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimi
     if isinstance(settings, Muon):
         return _muon(settings, model, groups)
     if isinstance(settings, Adafactor):
-        return torch.optim.Adafactor(
+        return lean(torch.optim.Adafactor)(
             groups,
             lr=UNSET_RATE,
             beta2_decay=settings.beta2_decay,
             eps=(settings.epsilon1 or None, settings.epsilon2),
             d=settings.clip,
         )
-    return torch.optim.SGD(groups, lr=UNSET_RATE, momentum=settings.momentum)
+    return lean(torch.optim.SGD)(groups, lr=UNSET_RATE, momentum=settings.momentum)
 
 
 def _muon(

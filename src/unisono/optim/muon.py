@@ -19,6 +19,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from unisono.optim.lean import lean
+
 # The polynomial a x + b x^3 + c x^5 lifts small singular values fast; after five rounds all lie
 # between about 0.7 and 1.2, which is close enough.
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -58,7 +60,7 @@ class MuonWithAdam(torch.optim.Optimizer):
         **adam: Any,
     ) -> None:
         self.sharing: Sharing | None = None
-        self._adam = torch.optim.AdamW(list(others), fused=True, **adam)
+        self._adam = lean(torch.optim.AdamW)(list(others), fused=True, **adam)
         super().__init__(list(matrices), {"lr": adam["lr"], "momentum": momentum})
         self._matrices = list(self.param_groups)
         # One list of groups and one state: whoever sets rates or saves state sees both.

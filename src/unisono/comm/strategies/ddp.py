@@ -11,11 +11,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
-from torch.nn.parallel import DistributedDataParallel
 
 from unisono.comm.device_stopwatch import event_now, seconds_between
 from unisono.comm.protocol import Comm, LossOf, Replica, StrategyState
 from unisono.comm.settings import Sync
+from unisono.comm.strategies.lean_ddp import lean_ddp
 from unisono.comm.strategies.strategy_state import NoState
 from unisono.comm.strategies.threaded_replica import replica_alone
 from unisono.cost_model.step import USUAL_BUCKET_MB
@@ -70,7 +70,7 @@ class DdpReplica:
         """Let `send` make the sum of a bucket; `memory` is what it keeps."""
         self.module, self._comm = model, comm
         self.memory = memory or NoState()
-        self._wrapped = DistributedDataParallel(
+        self._wrapped = lean_ddp(
             model,
             bucket_cap_mb=bucket_mb,
             gradient_as_bucket_view=True,
