@@ -32,6 +32,22 @@ def corpus_home(tmp_path_factory):
     return tiny_corpus(tmp_path_factory.mktemp("tiny"))
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """A real browser, for pages."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing")
+    from report.browser import CHROMIUM
+
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium here")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(
+            executable_path=CHROMIUM, args=["--disable-dev-shm-usage"]
+        )
+        yield chromium
+        chromium.close()
+
+
 @pytest.fixture(scope="session")
 def able():
     """Skip what needs a laboratory where none can be made."""

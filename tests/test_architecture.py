@@ -24,6 +24,7 @@ FOUNDATION |= {
     "decompress",
     "nvidia",
     "small_files",
+    "listen",
 }
 FOUNDATION |= {"secure"}
 FORMATS = {"text", "corpus", "datasets", "records", "schedules", "cost_model"}
@@ -31,7 +32,7 @@ PARTS = {"models", "optim", "comm", "batching", "bundle", "translate", "score", 
 PARTS |= {"heartbeat"}
 MIDDLE = {"config", "diagnose"}
 STAGES = {"prepare", "train", "serve", "export", "live", "report", "launch", "lab", "check"}
-STAGES |= {"importers", "selftest", "publish"}
+STAGES |= {"importers", "selftest", "publish", "live_page"}
 
 MAY_IMPORT = {
     "errors": {"exit_codes"},
@@ -50,6 +51,7 @@ MAY_IMPORT = {
     "decompress": set(),
     "nvidia": set(),
     "small_files": {"errors"},
+    "listen": {"errors"},
     "__init__": set(),
     "__main__": {"cli"},
     "text": FOUNDATION,
@@ -76,6 +78,8 @@ MAY_IMPORT = {
     "report": FOUNDATION | {"records", "diagnose"},
     "live": FOUNDATION | {"records", "diagnose", "cost_model"},
     "publish": FOUNDATION | {"records", "diagnose", "live"},
+    # The words of the live page of a terminal, the drawings of the report.
+    "live_page": FOUNDATION | {"records", "diagnose", "cost_model", "live", "report"},
     # What it asks other machines is what training would: settings, corpus, size of a model.
     "launch": FOUNDATION | {"records", "corpus", "models", "config"},
     "lab": FOUNDATION | {"launch"},
@@ -96,7 +100,7 @@ MAY_IMPORT = {
 WITHOUT_TORCH = sorted(
     {"text", "corpus", "datasets", "prepare", "records", "schedules", "score", "config"}
     | {"diagnose", "report", "live", "launch", "lab", "cli", "heartbeat", "importers"}
-    | {"monitor", "api", "secure"}
+    | {"monitor", "api", "secure", "live_page"}
 )
 FORBIDDEN = re.compile(
     r"\bpickle\b|torch\.load\(|_object\(|_object_list\(|yaml|(?<!\.)\beval\(|\bexec\(|shell=True"

@@ -2,21 +2,6 @@
 
 import pytest
 
-from report.browser import CHROMIUM
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium here")
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(
-            executable_path=CHROMIUM, args=["--disable-dev-shm-usage"]
-        )
-        yield chromium
-        chromium.close()
-
 
 @pytest.fixture
 def shown(browser, tmp_path):

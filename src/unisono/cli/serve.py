@@ -3,13 +3,13 @@
 import os
 import sys
 from importlib.util import find_spec
-from ipaddress import ip_address
 from pathlib import Path
 
 import click
 
 from unisono.cli.options import Number, PathType
 from unisono.errors import ConfigError
+from unisono.listen import bind, is_loopback
 from unisono.printable import printable
 from unisono.serve.settings import ServeLimits
 
@@ -100,7 +100,6 @@ def serve(
     import asyncio
 
     from unisono.serve.access import ApiKeys
-    from unisono.serve.http_server import bind
     from unisono.serve.run import run_server
     from unisono.serve.served_models import open_models
 
@@ -116,7 +115,7 @@ def serve(
         stop_seconds=timeout + 10,
     )
     with bind(host, port) as bound:
-        if not _is_loopback(bound.getsockname()[0]) and not known.are_required:
+        if not is_loopback(bound.getsockname()[0]) and not known.are_required:
             _tell("whoever reaches this address may translate: --keys FILE asks for a key")
         count = workers or len(os.sched_getaffinity(0))
         asyncio.run(run_server(bound, bundles, engine, count, known, limits, _tell))
@@ -130,10 +129,6 @@ def _require(*packages: str) -> None:
             where="unisono serve",
             fix="pip install 'unisono[serve]'",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    return ip_address(host).is_loopback
 
 
 def _tell(news: str) -> None:

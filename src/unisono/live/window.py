@@ -8,7 +8,7 @@ from msgspec.structs import replace as changed
 from unisono.cost_model.strategies import AUTO, is_exact
 from unisono.diagnose.answers.duration import seconds_left, updates_planned
 from unisono.diagnose.bottleneck import IN_A_STEP, find_bottleneck
-from unisono.diagnose.case import Case, open_case
+from unisono.diagnose.case import Case, open_case, open_without_ledger
 from unisono.diagnose.diagnosis import exchange_name
 from unisono.diagnose.evidence.ledger import Ledger, LedgerRow
 from unisono.diagnose.evidence.spending import spent_so_far
@@ -110,8 +110,8 @@ class RankTimes:
 
 
 @dataclass(frozen=True)
-class CurrentState:
-    """The state of a run."""
+class Progress:
+    """How far a run is, and how fast. `updates` are those planned, 0 if nothing says so."""
 
     state: str
     step: int
@@ -119,6 +119,12 @@ class CurrentState:
     seconds_per_step: float
     tokens_per_second: float
     seconds_left: float | None
+
+
+@dataclass(frozen=True)
+class CurrentState(Progress):
+    """The state of a run, and what it does right now."""
+
     lanes: tuple[RankTimes, ...]
     bottleneck: Bottleneck | None
     verdict: str
@@ -129,26 +135,33 @@ class CurrentState:
 
 def now_of(view: RunView, now: float) -> CurrentState:
     """Return the state of the run of `view` at `now` (Unix time)."""
-    case, recent = open_case(view, now), recent_case(view, now)
-    steps = view.steps[1:] or view.steps
-    each = fmean(step.seconds for step in steps) if steps else 0.0
-    tokens = sum(step.target_tokens for step in steps)
-    step = view.steps[-1].step if view.steps else 0
-    standing = case.state
-    is_over = standing in ("finished", "stopped")
+    case, recent = open_without_ledger(view, now), recent_case(view, now)
+    progress = progress_of(case)
+    is_over = progress.state in ("finished", "stopped")
     return CurrentState(
-        state=standing,
-        step=step,
-        updates=updates_planned(case),
-        seconds_per_step=each,
-        tokens_per_second=tokens / max(1e-9, sum(step.seconds for step in steps)),
-        seconds_left=seconds_left(case) if standing == "running" else None,
+        **vars(progress),
         lanes=_lanes(view, recent.ledger.usual if recent else ()),
         bottleneck=recent.bottleneck if recent else None,
         verdict=verdict(recent) if recent else "",
         findings=findings_of(recent) if recent else (),
         machines=() if is_over else machines_now(view, now),
         cost=spent_so_far(case, recent.bottleneck.shares if recent else None),
+    )
+
+
+def progress_of(case: Case) -> Progress:
+    """Return how far the run of `case` is; the ledger does not matter."""
+    run, standing = case.run, case.state
+    steps = run.steps[1:] or run.steps
+    seconds = sum(step.seconds for step in steps)
+    tokens = sum(step.target_tokens for step in steps)
+    return Progress(
+        state=standing,
+        step=steps[-1].step if steps else 0,
+        updates=updates_planned(case),
+        seconds_per_step=seconds / len(steps) if steps else 0.0,
+        tokens_per_second=tokens / max(1e-9, seconds),
+        seconds_left=seconds_left(case) if standing == "running" else None,
     )
 
 

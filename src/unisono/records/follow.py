@@ -5,10 +5,11 @@ run of weeks on many machines takes no more memory than one of minutes.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from unisono.records import monitor_events as sampled
 from unisono.records import view
@@ -38,6 +39,37 @@ KEPT_SAMPLES = 300
 OUTLINE = 400  # points of the loss curve: at least this many, at most twice
 CHUNK_BYTES = 2**20
 RECENT_BYTES = 2**18  # of a file, at least: a start and what came shortly before
+RARE = (b'"kind":"started"', b'"kind":"lost"')  # what is wanted of history that is skipped
+
+
+class Listener(Protocol):
+    """Who wants to hear of every event, and not only of those that a follower keeps."""
+
+    def forget(self, rank: int) -> None:
+        """Begin with the events of a process anew: its file was replaced."""
+
+    def hear(self, rank: int, event: AnyEvent) -> None:
+        """Take note of an event of a process."""
+
+    def forget_samples(self, rank: int) -> None:
+        """Begin with the samples of a machine anew."""
+
+    def hear_sample(self, rank: int, sample: Sampled) -> None:
+        """Take note of a sample of the machine whose first process is `rank`."""
+
+
+class _Nobody:
+    def forget(self, rank: int) -> None:
+        pass
+
+    def hear(self, rank: int, event: AnyEvent) -> None:
+        pass
+
+    def forget_samples(self, rank: int) -> None:
+        pass
+
+    def hear_sample(self, rank: int, sample: Sampled) -> None:
+        pass
 
 
 @dataclass
@@ -53,6 +85,19 @@ class _Tail:
     def began_anew(self) -> bool:
         """Return whether the file is shorter than before: another run began here."""
         return _bytes_of(self.path) < self.read
+
+    def rare_lines(self, until: int) -> Iterator[bytes]:
+        """Yield what is rare among the lines before a byte, and skip the others."""
+        with suppress(OSError), open_regular(self.path) as file:
+            torn = b""
+            while self.read < until and (data := file.read(CHUNK_BYTES)):
+                data = torn + data
+                whole = data.rfind(b"\n") + 1
+                torn = data[whole:][:LONGEST_EVENT]
+                self.read += whole
+                if any(kind in data for kind in RARE):
+                    lines = data[:whole].split(b"\n")
+                    yield from (line for line in lines if any(k in line for k in RARE))
 
     def lines(self) -> Iterator[bytes]:
         """Yield the new lines."""
@@ -70,15 +115,25 @@ class _Rank:
     """The events of one process so far."""
 
     tail: _Tail
+    number: int
+    listener: Listener
     steps: deque[StepTaken] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     others: list[AnyEvent] = field(default_factory=list)
     outline: list[tuple[int, float]] = field(default_factory=list)
     every: int = 1
     last: float = 0.0
+    ended: list[float] = field(default_factory=list)
 
     def look(self) -> None:
-        for event in from_lines(self.tail.lines(), self.tail.damaged):
+        self.hear(self.tail.lines())
+
+    def hear(self, lines: Iterable[bytes]) -> None:
+        """Take note of the events in some lines."""
+        for event in from_lines(lines, self.tail.damaged):
+            if isinstance(event, Started) and self.last:
+                self.ended.append(self.last)
             self.last = max(self.last, event.time)
+            self.listener.hear(self.number, event)
             if isinstance(event, StepTaken):
                 self.steps.append(event)
                 self._draw(event)
@@ -86,6 +141,11 @@ class _Rank:
             if isinstance(event, Started | RolledBack):
                 self._undo(event.to_step if isinstance(event, RolledBack) else event.step)
             view.add_event(self.others, event)
+
+    @property
+    def seen(self) -> tuple[float, ...]:
+        """Return when each start of the process was last seen."""
+        return (*self.ended, self.last)
 
     def _draw(self, event: StepTaken) -> None:
         if event.step % self.every == 0:
@@ -106,6 +166,8 @@ class _Sampler:
     """The samples of one machine so far."""
 
     tail: _Tail
+    number: int
+    listener: Listener
     machines: list[Machine] = field(default_factory=list)
     samples: deque[Sampled] = field(default_factory=lambda: deque(maxlen=KEPT_SAMPLES))
     warnings: list[Warned] = field(default_factory=list)
@@ -116,6 +178,7 @@ class _Sampler:
                 self.machines.append(event)
             elif isinstance(event, Sampled):
                 self.samples.append(event)
+                self.listener.hear_sample(self.number, event)
             else:
                 self.warnings.append(event)
 
@@ -127,17 +190,22 @@ class _Sampler:
 class Follower:
     """Reads a run repeatedly; if `recent`, it skips the history of all ranks but rank 0.
 
-    Rank 0 records the history of the run, so its file is always read from the beginning.
+    Rank 0 records the history of the run, so its file is always read from the beginning. With
+    a `listener`, who hears of every event that is read, starts and losses are not skipped, nor
+    are samples.
     """
 
-    def __init__(self, path: Path, *, recent: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, recent: bool = False, listener: Listener | None = None
+    ) -> None:
+        self._listener, self._skims = listener or _Nobody(), listener is not None
         self._path, self._directory, self._damage = path, RunDirectory(path), DamageLog(path)
         self._config = view.read_config(path, self._damage)
         self._environment = self._damage.table(self._directory.environment)
         self._corpus = self._damage.table(self._directory.corpus)
         self._ranks: dict[int, _Rank] = {}
         self._samplers: dict[int, _Sampler] = {}
-        self._skipped = _history(path) if recent else {}
+        self._skipped = _history(path, samples=not self._skims) if recent else {}
 
     @property
     def outline(self) -> list[tuple[int, float]]:
@@ -148,17 +216,26 @@ class Follower:
         """Return the run as it stands now, with the last updates of each process."""
         for number, path in _files(self._path / "events"):
             if number not in self._ranks or self._ranks[number].tail.began_anew:
-                self._ranks[number] = _Rank(self._tail(path))
+                self._listener.forget(number)
+                self._ranks[number] = self._rank(number, path)
             self._look_at(self._ranks[number])
         for number, path in _files(self._path / "monitor"):
             if number not in self._samplers or self._samplers[number].tail.began_anew:
-                self._samplers[number] = _Sampler(self._tail(path))
+                self._listener.forget_samples(number)
+                self._samplers[number] = _Sampler(self._tail(path), number, self._listener)
             self._look_at(self._samplers[number])
         return self._view()
 
     def _look_at(self, told: _Rank | _Sampler) -> None:
         told.look()
         self._damage.lines(told.tail.path, told.tail.damaged)
+
+    def _rank(self, number: int, path: Path) -> _Rank:
+        if not self._skims:
+            return _Rank(self._tail(path), number, self._listener)
+        rank = _Rank(_Tail(path), number, self._listener)
+        rank.hear(rank.tail.rare_lines(self._skipped.pop(path, 0)))
+        return rank
 
     def _tail(self, path: Path) -> _Tail:
         return _Tail(path, read=self._skipped.pop(path, 0))
@@ -186,7 +263,7 @@ class Follower:
             losses=view.lost_once(view.of_kind(everybody, Lost)),
             ends=tuple(view.of_kind(leader, Ended)),
             samples={event.step: event.samples for event in validations},
-            seen=(self._ranks[0].last,) if 0 in self._ranks else (),
+            seen=self._ranks[0].seen if 0 in self._ranks else (),
             machines={number: one.log for number, one in self._samplers.items()},
             found=tuple(view.of_kind(leader, Found)),
             gone=lives is False,
@@ -195,11 +272,11 @@ class Follower:
         )
 
 
-def _history(run: Path) -> dict[Path, int]:
+def _history(run: Path, *, samples: bool) -> dict[Path, int]:
     """Return how many bytes of each file to skip; this may cut a line in two."""
-    events = [path for number, path in _files(run / "events") if number]
-    samples = [path for _, path in _files(run / "monitor")]
-    return {path: max(0, _bytes_of(path) - RECENT_BYTES) for path in (*events, *samples)}
+    skipped = [path for number, path in _files(run / "events") if number]
+    skipped += [path for _, path in _files(run / "monitor")] if samples else []
+    return {path: max(0, _bytes_of(path) - RECENT_BYTES) for path in skipped}
 
 
 def _files(directory: Path) -> Iterator[tuple[int, Path]]:

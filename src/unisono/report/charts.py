@@ -45,10 +45,10 @@ def charts_of(report: Report, run: RunView, ledger: Ledger) -> Charts:
         lanes=tuple(lanes),
         lines=tuple(lines_of(lanes)),
         bars=tuple(bars),
-        parts=_drawn(parts, span),
-        course=_drawn(course, span),
-        machines=_drawn(machine_panels(run, machines), span),
-        how=_how(len(run.steps)),
+        parts=drawn(parts, span),
+        course=drawn(course, span),
+        machines=drawn(machine_panels(run, machines), span),
+        how=how_binned(len(run.steps), bin_width(len(run.steps))),
     )
 
 
@@ -59,12 +59,13 @@ def _time(run: RunView, ledger: Ledger) -> tuple[list[Bar], list[Panel]]:
     return node_bars(run, ledger), [parts_panel(ledger)]
 
 
-def _drawn(panels: Sequence[Panel], span: Span) -> tuple[Drawing, ...]:
+def drawn(panels: Sequence[Panel], span: Span) -> tuple[Drawing, ...]:
+    """Draw the panels that are not empty."""
     return tuple(draw(panel, span) for panel in panels if not panel.is_empty)
 
 
-def _how(updates: int) -> str:
-    width = bin_width(updates)
+def how_binned(updates: int, width: int) -> str:
+    """Say what a point stands for, if not for one update."""
     if width == 1:
         return ""
     return (

@@ -12,6 +12,7 @@ from unisono.diagnose.wording import percent
 from unisono.records.view import RunView
 from unisono.report.drawing import Drawing, draw
 from unisono.report.panel import (
+    Bin,
     Curve,
     Panel,
     Point,
@@ -152,16 +153,45 @@ class Stack:
     drawings: tuple[Drawing, ...]
 
 
-def over_steps(runs: Sequence[RunView], names: Sequence[str]) -> Stack:
-    """Show what the runs had learnt at equal steps, and what a step took."""
-    spans = [span_of(run) for run in runs]
+@dataclass(frozen=True)
+class Updates:
+    """All updates of a run in bins: training loss and seconds; `top` is that of their chart."""
+
+    losses: Sequence[Bin]
+    seconds: Sequence[Bin]
+    top: float
+
+
+def updates_of(run: RunView) -> Updates:
+    """Put the updates of a run into bins."""
+    seconds = finite([(step.step, step.seconds) for step in run.steps])
+    return Updates(
+        binned(finite([(step.step, step.loss) for step in run.steps])),
+        binned(seconds),
+        ceiling([each for _, each in seconds]) if seconds else 0.0,
+    )
+
+
+def over_steps(
+    runs: Sequence[RunView],
+    names: Sequence[str],
+    updates: Sequence[Updates] = (),
+    spans: Sequence[Span] = (),
+) -> Stack:
+    """Show what the runs had learnt at equal steps, and what a step took.
+
+    Pass `updates` and `spans` if the views do not hold all updates.
+    """
+    spans = spans or [span_of(run) for run in runs]
+    updates = updates or [updates_of(run) for run in runs]
     span = Span(min(s.low for s in spans), max(s.high for s in spans))
     validation, score = "Validation loss", "BLEU on the validation set"
+    losses = [[(b.x, b.mean) for b in one.losses] for one in updates]
     panels = [
         _panel(validation, "nats per target token, lower is better", runs, names, _losses),
-        _panel("Training loss", "nats per target token", runs, names, _training_losses),
+        _panel_of("Training loss", "nats per target token", names, losses),
         _panel(score, "0 to 100, higher is better", runs, names, _scores, digits=1),
-        _step_times(runs, names),
+        _step_times(updates, names),
     ]
     return _stack(span, panels)
 
@@ -220,9 +250,19 @@ def _panel(
     read: Read,
     digits: int = 3,
 ) -> Panel:
+    return _panel_of(title, unit, names, [read(run) for run in runs], digits)
+
+
+def _panel_of(
+    title: str,
+    unit: str,
+    names: Sequence[str],
+    points: Sequence[Sequence[Point]],
+    digits: int = 3,
+) -> Panel:
     curves = [
-        _curve(place, name, read(run), digits)
-        for place, (run, name) in enumerate(zip(runs, names, strict=True))
+        _curve(place, name, known, digits)
+        for place, (name, known) in enumerate(zip(names, points, strict=True))
     ]
     shown = [curve for curve in curves if curve.points]
     return Panel(title, unit, shown, height="tall")
@@ -250,17 +290,12 @@ def _scores(run: RunView) -> list[Point]:
     return thinned([(float(step), score) for step, score in bleu_curve(run.validations)])
 
 
-def _training_losses(run: RunView) -> list[Point]:
-    return [(b.x, b.mean) for b in binned(finite([(s.step, s.loss) for s in run.steps]))]
-
-
-def _step_times(runs: Sequence[RunView], names: Sequence[str]) -> Panel:
-    seconds = [finite([(s.step, s.seconds) for s in run.steps]) for run in runs]
-    top = max((ceiling([y for _, y in times]) for times in seconds if times), default=0.0)
+def _step_times(updates: Sequence[Updates], names: Sequence[str]) -> Panel:
+    top = max((one.top for one in updates), default=0.0)
     digits = digits_for(top)
     curves = [
-        _curve(place, name, [(b.x, b.mean) for b in binned(times)], digits, "s")
-        for place, (name, times) in enumerate(zip(names, seconds, strict=True))
+        _curve(place, name, [(b.x, b.mean) for b in one.seconds], digits, "s")
+        for place, (name, one) in enumerate(zip(names, updates, strict=True))
     ]
     shown = [curve for curve in curves if curve.points]
     return Panel("Step time", "seconds", shown, bounds=(0.0, top or 1.0))

@@ -25,8 +25,9 @@ CAUSES = {
 
 SEVERITIES = {"info": "plain", "warning": "care", "error": "bad"}
 
+STATE_TONES = {"finished": "good", "stopped": "care", "failed": "bad", "running": "plain"}
 _TONES = {
-    "duration": {"finished": "good", "stopped": "care", "failed": "bad", "running": "plain"},
+    "duration": STATE_TONES,
     "trained": {"yes": "good", "no": "care", "diverged": "bad"},
     "overfitting": {"yes": "bad", "no": "good"},
     "devices": {"busy": "good", "waiting": "bad"},

@@ -1,6 +1,7 @@
 /* The cross-hair: at a step, every panel shows its values there. Without this script the page
    shows those at the end of the run. Curves carry their numbers in their paths. Panels with
-   another axis, such as minutes, have a cross-hair of their own. */
+   another axis, such as minutes, have a cross-hair of their own. On the live page, charts change:
+   "charts-change" comes before, "charts-changed" after. */
 "use strict";
 (() => {
   const line = (path) => path.slice(1).split("L").map((point) => point.split(" ").map(Number));
@@ -122,10 +123,12 @@
 
   let at = null;
   let unit = null;
+  let pointed = null;
   const moved = (field, place) => {
     const span = spanOf(field);
     if (span.unit !== unit) hide();
     unit = span.unit;
+    pointed = field;
     at = Math.round(Math.min(span.high, Math.max(span.low, place)));
     show(at, field);
   };
@@ -158,5 +161,15 @@
     if (next === undefined) return;
     event.preventDefault();
     moved(field, next);
+  });
+
+  document.addEventListener("charts-change", () => {
+    hide();
+    for (const { hair } of panels) hair.remove();
+    for (const text of document.querySelectorAll("[data-first]")) text.removeAttribute("data-first");
+    panels = [];
+  });
+  document.addEventListener("charts-changed", () => {
+    if (at !== null && pointed.isConnected) moved(pointed, at);
   });
 })();

@@ -65,7 +65,7 @@ def render_html(report: Report, run: RunView, ledger: Ledger | None = None) -> s
 def render_comparison(runs: Sequence[tuple[RunView, Report]]) -> str:
     """Return the page of several runs. Whatever comes from them is escaped."""
     views = [run for run, _ in runs]
-    names = _short([run.path for run in views])
+    names = short_names([run.path for run in views])
     return _rendered(
         "comparison.html.jinja",
         found=compare_runs(runs),
@@ -88,22 +88,22 @@ def render_comparison(runs: Sequence[tuple[RunView, Report]]) -> str:
     )
 
 
-def _short(paths: Sequence[Path]) -> list[str]:
+def short_names(paths: Sequence[Path]) -> list[str]:
     """Return the last parts of the paths if they tell the runs apart."""
     last = [path.name or str(path) for path in paths]
     return last if len(set(last)) == len(last) else [str(path) for path in paths]
 
 
 def _rendered(template: str, **values: Any) -> str:
-    script = (_HERE / "page.js").read_text("utf-8")
+    script = page_script()
     return (
-        _environment()
+        page_environment()
         .get_template(template)
         .render(
             # Style sheet and script are ours, and their elements take text as it stands.
-            css=Markup((_HERE / "page.css").read_text("utf-8")),
+            css=Markup(page_style()),
             script=Markup(script),
-            script_hash=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            script_hash=script_hash(script),
             **values,
         )
     )
@@ -115,9 +115,25 @@ def coded(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", safe))
 
 
-def _environment() -> Environment:
+def page_script() -> str:
+    """Return the script of the page: the cross-hair."""
+    return (_HERE / "page.js").read_text("utf-8")
+
+
+def page_style() -> str:
+    """Return the style sheet of the page."""
+    return (_HERE / "page.css").read_text("utf-8")
+
+
+def script_hash(script: str) -> str:
+    """Return what a Content-Security-Policy calls a script by."""
+    return b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def page_environment(*directories: Path) -> Environment:
+    """Return the environment of the page's templates, and of those in other directories."""
     environment = Environment(
-        loader=FileSystemLoader(_HERE),
+        loader=FileSystemLoader([_HERE, *directories]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

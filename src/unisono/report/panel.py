@@ -80,7 +80,13 @@ class Span:
 
 def span_of(run: RunView) -> Span:
     """Return the steps of a run, from 0 unless that would leave much of the axis empty."""
-    told = [step.step for step in run.steps] + [event.step for event in run.validations]
+    return span_over(
+        [step.step for step in run.steps] + [event.step for event in run.validations]
+    )
+
+
+def span_over(told: Sequence[float]) -> Span:
+    """Return the steps that hold all those, from 0 unless that would leave much empty."""
     if not told:
         return Span(0.0, 1.0)
     first, last = float(min(told)), float(max(told))

@@ -35,9 +35,17 @@ def learning_panels(run: RunView) -> list[Panel]:
     return [loss_panel(run), bleu_panel(run), rate_panel(run)]
 
 
-def loss_panel(run: RunView) -> Panel:
-    """Show training and validation loss, the clean sample, and the best validation."""
-    bins = binned(finite([(step.step, step.loss) for step in run.steps]))
+def loss_panel(
+    run: RunView, training: Sequence[Bin] | None = None, expected: Curve | None = None
+) -> Panel:
+    """Show training and validation loss, the clean sample, and the best validation.
+
+    `training` is the training loss where `run` does not hold all updates; `expected` goes on
+    with the validation loss.
+    """
+    bins = training
+    if bins is None:
+        bins = binned(finite([(step.step, step.loss) for step in run.steps]))
     validation: list[Point] = [(step, loss) for step, loss in loss_curve(run.validations)]
     curves = [mean_curve("training", bins, "first")] if bins else []
     marks = []
@@ -47,6 +55,7 @@ def loss_panel(run: RunView) -> Panel:
         marks.append(Mark(best, label, "second", below=True))
         dots = len(validation) <= MOST_DOTS
         curves.append(Curve("validation", thinned(validation), "second", dots=dots))
+    curves += [expected] if expected else []
     curves += _clean_sample(run)
     points = [point for curve in curves for point in curve.points]
     return Panel(
@@ -89,9 +98,12 @@ def bleu_panel(run: RunView) -> Panel:
     )
 
 
-def rate_panel(run: RunView) -> Panel:
-    """Show the learning rate, its peak and the end of the warm-up."""
-    recorded = finite([(step.step, step.learning_rate) for step in run.steps])
+def rate_panel(run: RunView, known: list[Point] | None = None) -> Panel:
+    """Show the learning rate, its peak and the end of the warm-up.
+
+    `known` are the rates where `run` does not hold all updates.
+    """
+    recorded = known or finite([(step.step, step.learning_rate) for step in run.steps])
     rates = recorded or computed_rates(run)
     if not rates:
         return Panel("Learning rate", "")
@@ -128,7 +140,12 @@ def time_panel(run: RunView) -> Panel:
     times = finite([(step.step, step.seconds) for step in run.steps])
     if not times:
         return Panel("Step time", "")
-    bins, top = binned(times), ceiling([seconds for _, seconds in times])
+    top = ceiling([seconds for _, seconds in times])
+    return step_time_panel(binned(times), top, _above(times, top))
+
+
+def step_time_panel(bins: Sequence[Bin], top: float, note: str = "") -> Panel:
+    """Show the seconds of updates up to `top`."""
     unit, factor = _unit(top)
     scaled = [Bin(b.x, factor * b.mean, factor * b.low, factor * b.high) for b in bins]
     curve = mean_curve("", scaled, "first", digits_for(factor * top), unit)
@@ -137,7 +154,7 @@ def time_panel(run: RunView) -> Panel:
         unit="seconds" if unit == "s" else "milliseconds",
         curves=[curve],
         bounds=(0.0, factor * top or 1.0),
-        note=_above(times, top),
+        note=note,
         height="low",
     )
 

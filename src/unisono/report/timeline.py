@@ -38,10 +38,19 @@ class TimelineLane:
 
 def lanes_of(run: RunView, report: Report) -> list[TimelineLane]:
     """Return what happened, kind by kind, without the kinds that did not occur."""
+    return _lanes(run, _findings(report))
+
+
+def lanes_while_running(run: RunView) -> list[TimelineLane]:
+    """Return what happened so far, without the findings of a report."""
+    return _lanes(run, ())
+
+
+def _lanes(run: RunView, findings: Sequence[Happening]) -> list[TimelineLane]:
     found = [
         _lane("evaluation", "evaluation", [_evaluation(v) for v in run.validations]),
         _lane("checkpoint", "checkpoint", _checkpoints(run)),
-        _lane("finding", "finding", _findings(report)),
+        _lane("finding", "finding", findings),
         _lane("said", "remark while it ran", _said(run), "remarks while it ran"),
         _lane("start", "new start", _starts(run)),
     ]

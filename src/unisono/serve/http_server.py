@@ -5,7 +5,6 @@ import contextlib
 import json
 import logging
 import signal
-import socket
 from collections.abc import Generator
 from types import FrameType
 from typing import Any
@@ -15,37 +14,11 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from unisono.errors import ConfigError
 from unisono.serve.settings import ServeLimits
 
 IDLE_SECONDS = 30
 MOST_HEAD_BYTES = 32_768
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address of this machine; raise an error if it is taken."""
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(family, kind)
-    except OSError as error:
-        raise ConfigError(
-            f"{host} is no address of this machine: {error}",
-            where="--host",
-            fix="name one, such as 127.0.0.1",
-        ) from error
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind(address)
-        bound.listen()  # now, because only this notices another server
-    except OSError as error:
-        bound.close()
-        raise ConfigError(
-            f"{host}:{port} cannot be used: {error.strerror}",
-            where="--port",
-            fix="stop what listens there, or choose another --port; 0 takes any free one",
-        ) from error
-    return bound
 
 
 class BoundedProtocol(H11Protocol):

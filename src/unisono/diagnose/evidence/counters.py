@@ -111,7 +111,7 @@ def stretches_of(steps: Sequence[StepTaken], samples: Sequence[Sampled]) -> list
     kept, found = steps[first:last], []
     began, updates = 0, 0
     for number in range(1, len(kept) + 1):
-        if number < len(kept) and _follows(kept[number - 1], kept[number]):
+        if number < len(kept) and follows(kept[number - 1], kept[number]):
             updates += 1
             continue
         if updates:
@@ -127,6 +127,7 @@ def during(samples: Sequence[Sampled], stretches: Sequence[Stretch]) -> list[Sam
     return [sample for first, last in ends for sample in samples[first:last]]
 
 
-def _follows(before: StepTaken, after: StepTaken) -> bool:
+def follows(before: StepTaken, after: StepTaken) -> bool:
+    """Return whether two updates were made one after the other, without a pause between."""
     pause = after.time - before.time - after.seconds
     return after.time - before.time > 0 and pause < PAUSE_SECONDS + PAUSE_SHARE * after.seconds

@@ -1,0 +1,125 @@
+"""One run on the live page: what is read of it, and how often that may be drawn anew."""
+
+import os
+import time
+from pathlib import Path
+
+from unisono.cost_model.prices import prices_of
+from unisono.diagnose.case import Case, open_without_ledger
+from unisono.diagnose.evidence.spending import spent_in, spent_so_far
+from unisono.live.window import OVER, Progress, progress_of
+from unisono.live_page.course import Course
+from unisono.live_page.machine_course import MachineCourse
+from unisono.records.follow import Follower
+from unisono.records.layout import RunDirectory
+from unisono.records.monitor_events import Sampled
+from unisono.report.comparison import Updates
+from unisono.report.machine_curves import SampledMachine
+from unisono.report.panel import Span, span_over
+from unisono.report.panels import ceiling
+
+
+class Courses(Course):
+    """The course of a run and of its machines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.machines: dict[int, MachineCourse] = {}
+
+    def forget_samples(self, rank: int) -> None:
+        """Begin with a machine anew."""
+        self.machines[rank] = MachineCourse()
+
+    def hear_sample(self, rank: int, sample: Sampled) -> None:
+        """Take note of a sample of a machine."""
+        self.machines[rank].add(sample)
+
+    def settle(self) -> None:
+        """Join the samples to the updates that are known by now."""
+        for machine in self.machines.values():
+            machine.settle(self)
+
+    def undo(self, step: int) -> None:
+        super().undo(step)
+        for machine in self.machines.values():
+            machine.undo(step)
+
+
+class FollowedRun:
+    """A run that is read again and again, also when another one begins in its directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._config = _identity(path)
+        self._follow()
+
+    def _follow(self) -> None:
+        self.course = Courses()
+        self._follower = Follower(self.path, recent=True, listener=self.course)
+
+    def look(self) -> None:
+        """Read what is new."""
+        config = _identity(self.path)
+        if config and config != self._config:
+            self._config = config
+            self._follow()
+        self.view = self._follower.look()
+        self.course.settle()
+        self.now = time.time()
+        self.case: Case = open_without_ledger(self.view, self.now)
+        self.progress: Progress = progress_of(self.case)
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the run makes no more updates, as far as is known."""
+        return self.progress.state in OVER
+
+    @property
+    def machines(self) -> list[SampledMachine]:
+        """Return the machines of the last start as the report draws them."""
+        found = []
+        for start in self.view.last_starts:
+            course, log = self.course.machines.get(start.rank), self.view.machines
+            if course is not None and start.rank in log and log[start.rank].machines:
+                cores = log[start.rank].machines[-1].cores
+                found.append(course.machine(start.host, start.rank, cores))
+        return [machine for machine in found if machine.bins]
+
+    @property
+    def span(self) -> Span:
+        """Return the axis of steps."""
+        told = [event.step for event in self.view.validations]
+        return span_over([*self.course.ends, *told])
+
+    @property
+    def updates(self) -> Updates:
+        """Return training loss and seconds of all updates in bins."""
+        seconds = self.course.seconds
+        top = ceiling([one.mean for one in seconds]) if seconds else 0.0
+        return Updates(self.course.losses, seconds, top)
+
+    @property
+    def spent(self) -> tuple[float, str, float] | None:
+        """Return the money so far, its currency, and that of an hour; None without a price."""
+        prices = prices_of(self.view.config)
+        spent = spent_in(self.case, prices)
+        return (spent.money, prices.currency, spent.per_hour) if spent.money else None
+
+    def cost_words(self, recent: Case | None) -> str:
+        """Say what the run has cost and on what, lately; "" without a price."""
+        return spent_so_far(self.case, recent.bottleneck.shares if recent else None)
+
+    @property
+    def computes_here(self) -> bool:
+        """Return whether time that is spent on looking may be missing in the run."""
+        here = os.uname().nodename
+        return not self.is_over and here in {host.partition(" ")[0] for host in self.view.hosts}
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Return what changes when another run begins; (0, 0) if there is none right now."""
+    try:
+        found = RunDirectory(path).config.stat()
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns

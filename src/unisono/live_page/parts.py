@@ -1,0 +1,206 @@
+"""The parts of the page: each is a piece of HTML with a name, drawn when it is due.
+
+Words and drawings are those of the report and of `unisono watch`. Whatever comes from a run is
+escaped by the templates.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Template
+
+from unisono.diagnose.evidence.curve import loss_curve, lowest
+from unisono.diagnose.evidence.scores import best_scored, bleu_words
+from unisono.diagnose.report import Finding
+from unisono.diagnose.wording import percent
+from unisono.live.machines import machines_now, words
+from unisono.live.window import Progress, findings_of, recent_case, verdict_finding
+from unisono.live_page.followed_run import FollowedRun
+from unisono.live_page.live_charts import live_charts
+from unisono.records.events import Found
+from unisono.report.comparison import HUES, over_steps, over_time
+from unisono.report.facts import SEVERITIES, STATE_TONES, Tile, about, samples_over_time, spaced
+from unisono.report.page import page_environment
+from unisono.report.step_bars import BAR_PARTS, node_bars
+from unisono.units import duration
+
+NO_VALUE = "–"
+MOST_SAID = 30
+RUN_PARTS = ("head", "now", "machines", "findings", "course", "charts", "translations")
+
+
+@cache
+def templates() -> Template:
+    """Return the macros of all parts, parsed once."""
+    return page_environment(Path(__file__).parent).get_template("parts.html.jinja")
+
+
+def _rendered(macro: str, *values: object) -> str:
+    return str(getattr(templates().module, macro)(*values)).strip()
+
+
+@dataclass(frozen=True)
+class Way:
+    """How far a run is, in words. `share` is None if nothing says when it ends."""
+
+    state: str
+    tone: str
+    way: str
+    left: str
+    share: float | None
+
+
+def head(run: FollowedRun) -> dict[str, str]:
+    """Return what changes all the time: progress, figures, and what the machines do."""
+    is_over = run.progress.state in ("finished", "stopped")
+    now = () if is_over else machines_now(run.view, run.now)
+    return {
+        "head": _rendered("head", _way(run.progress), _tiles(run)),
+        "machines": _rendered("machines", [(one.host, words(one)) for one in now]),
+    }
+
+
+def _way(now: Progress) -> Way:
+    share = min(1.0, now.step / now.updates) if now.updates else None
+    way = f"step {now.step:,}"
+    if share is not None:
+        way += f" of {now.updates:,}, {percent(share)}"
+    left = f"{duration(now.seconds_left)} left" if now.seconds_left else ""
+    return Way(now.state, STATE_TONES.get(now.state, "unknown"), way, left, share)
+
+
+def _tiles(run: FollowedRun) -> list[Tile]:
+    view, now = run.view, run.progress
+    last = view.steps[-1] if view.steps else None
+    curve, best = loss_curve(view.validations), best_scored(view)
+    step, loss = lowest(curve) if curve else (0, 0.0)
+    tokens = f"{now.tokens_per_second:,.0f}" if last else NO_VALUE
+    test = f", test {bleu_words(view.tests[-1])}" if view.tests else ""
+    return [
+        Tile("training loss", f"{last.loss:.3f}" if last else NO_VALUE,
+             f"rate {last.learning_rate:.3g}" if last else "no update yet"),
+        Tile("best validation loss", f"{loss:.3f}" if curve else NO_VALUE,
+             f"step {step:,}" if curve else "not validated yet"),
+        Tile("best BLEU", bleu_words(best) if best else NO_VALUE,
+             f"step {best.step:,}{test}" if best else "not measured"),
+        Tile("a step", duration(now.seconds_per_step) if last else NO_VALUE,
+             f"epoch {last.epoch:,}" if last and last.epoch else ""),
+        Tile("target tokens", tokens, "a second"),
+        _money(run),
+    ]  # fmt: skip
+
+
+def _money(run: FollowedRun) -> Tile:
+    spent = run.spent
+    if spent is None:
+        return Tile("cost", NO_VALUE, "no price in the settings")
+    money, currency, hourly = spent
+    return Tile("cost so far", f"{money:,.2f} {currency}", f"{hourly:,.2f} an hour")
+
+
+def state(run: FollowedRun) -> dict[str, str]:
+    """Return what holds the run up now, and what was found."""
+    case = recent_case(run.view, run.now)
+    first = verdict_finding(case) if case else None
+    found = findings_of(case) if case else ()
+    bars = node_bars(case.run, case.ledger) if case else []
+    keys = [(name, words) for name, words in BAR_PARTS.items()]
+    cost = run.cost_words(case)
+    now = [first.summary if first else "", first.advice if first else "", bars, cost, keys]
+    return {
+        "now": _rendered("now_section", *now),
+        "findings": _rendered("findings", [_card(one) for one in found], _said(run)),
+    }
+
+
+@dataclass(frozen=True)
+class Card:
+    """A finding as the page shows it."""
+
+    name: str
+    severity: str
+    tone: str
+    summary: str
+    advice: str
+
+
+def _card(found: Finding) -> Card:
+    tone = SEVERITIES.get(found.severity, "plain")
+    return Card(spaced(found.id), found.severity, tone, found.summary, found.advice)
+
+
+@dataclass(frozen=True)
+class Saying:
+    """What the run itself announced, the latest first."""
+
+    when: str
+    words: str
+    tone: str
+
+
+def _said(run: FollowedRun) -> list[Saying]:
+    view = run.view
+    told = [(one.time, one.step, *_words_of(one)) for one in view.found]
+    told += [(one.time, one.step, one.message, "bad") for one in view.losses]
+    told += [(one.time, one.step, one.message, "care") for one in view.warnings]
+    return [
+        Saying(f"step {step:,}", said, tone)
+        for _, step, said, tone in sorted(told, reverse=True)[:MOST_SAID]
+    ]
+
+
+def _words_of(found: Found) -> tuple[str, str]:
+    if found.over:
+        return f"no longer holds: {found.summary}", "soft"
+    return found.summary, SEVERITIES.get(found.severity, "plain")
+
+
+def charts(run: FollowedRun) -> dict[str, str]:
+    """Return all charts of a run, and its latest translations."""
+    drawn = live_charts(run)
+    return {
+        "about": " · ".join(about(run.view)),
+        "course": _rendered("course", drawn),
+        "charts": _rendered("machine_charts", drawn),
+        "translations": _rendered("translations", samples_over_time(run.view)),
+    }
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run in the table of all runs."""
+
+    name: str
+    hue: str
+    state: str
+    tone: str
+    cells: tuple[str, ...]
+
+
+def runs_table(runs: Sequence[FollowedRun], names: Sequence[str]) -> dict[str, str]:
+    """Return the table of several runs."""
+    rows = [_row(run, name, n) for n, (run, name) in enumerate(zip(runs, names, strict=True))]
+    return {"runs": _rendered("runs", rows)}
+
+
+def _row(run: FollowedRun, name: str, number: int) -> RunRow:
+    way, tiles = _way(run.progress), _tiles(run)
+    loss, validation, bleu, _, tokens, cost = (tile.value for tile in tiles)
+    left = way.left.removesuffix(" left") or NO_VALUE
+    cells = (f"{run.progress.step:,}", left, loss, validation, bleu, tokens, cost)
+    return RunRow(name, HUES[number % len(HUES)], way.state, way.tone, cells)
+
+
+def comparison(runs: Sequence[FollowedRun], names: Sequence[str]) -> dict[str, str]:
+    """Return the charts that compare several runs."""
+    views = [run.view for run in runs]
+    updates, spans = [run.updates for run in runs], [run.span for run in runs]
+    stacks = [
+        ("Step by step", "What the runs had learnt at equal steps.",
+         over_steps(views, names, updates, spans)),
+        ("Against the clock", "What the runs had learnt after the same time, validations "
+         "included. Pauses between two starts of a run do not count.", over_time(views, names)),
+    ]  # fmt: skip
+    return {"comparison": _rendered("comparison", stacks)}

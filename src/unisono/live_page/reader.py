@@ -1,0 +1,122 @@
+"""One thread reads all runs for all browsers, and bounds what that costs a run on this machine.
+
+Each kind of drawing is due again after the time in which it costs its share of the clock: a
+look of 2 ms every 3 s, charts of 16 ms every 20 s. On a machine where no run computes, or when
+all are over, drawings may cost 50 times as much.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unisono.live_page import parts
+from unisono.live_page.followed_run import FollowedRun
+from unisono.live_page.hub import Hub
+
+LEAST_SECONDS = 1.0  # between two looks
+UNWATCHED_SECONDS = 30.0  # between two looks when nobody has the page open
+# Shares of one core. They add up to less than 0.3 %, the most that a run here may lose.
+LOOK_SHARE, CHART_SHARE, STATE_SHARE = 0.0008, 0.0008, 0.0010
+ELSEWHERE = 50.0
+
+
+@dataclass
+class Chore:
+    """Something to draw now and then."""
+
+    work: Callable[[], dict[str, str]]
+    share: float
+    due: float = 0.0
+
+    def done(self, now: float, factor: Callable[[], float]) -> dict[str, str]:
+        """Do it, and set when it is due again."""
+        began = time.thread_time()
+        drawn = self.work()
+        cost = time.thread_time() - began
+        self.due = now + max(LEAST_SECONDS, cost / (self.share * factor()))
+        return drawn
+
+
+class Reader:
+    """Reads runs in a thread of its own; `changed` is called after each change of the hub."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        names: Sequence[str],
+        hub: Hub,
+        changed: Callable[[], None],
+    ) -> None:
+        self._runs = [FollowedRun(path) for path in paths]
+        self._names, self._hub, self._changed = names, hub, changed
+        self._wake, self._leaving, self.watched = threading.Event(), False, False
+        self._look = Chore(self._heads, LOOK_SHARE)
+        self._chores = [
+            Chore(self._of_each(parts.charts), CHART_SHARE),
+            Chore(self._of_each(parts.state), STATE_SHARE),
+        ]
+        if len(paths) > 1:
+            self._chores.append(Chore(self._comparison, CHART_SHARE / 2))
+        self._thread = threading.Thread(target=self._work, name="reader", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look soon: somebody has opened the page."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._leaving = True
+        self._wake.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._leaving:
+            self._round()
+            pause = max(LEAST_SECONDS, self._look.due - time.monotonic())
+            self._wake.wait(pause if self.watched else UNWATCHED_SECONDS)
+            self._wake.clear()
+
+    def _round(self) -> None:
+        now = time.monotonic()
+        drawn = self._look.done(now, self._factor)
+        self._tell(drawn)
+        for chore in self._chores:
+            if now >= chore.due:
+                self._tell(chore.done(now, self._factor))
+
+    def _factor(self) -> float:
+        here = any(run.computes_here for run in self._runs)
+        return 1.0 if here else ELSEWHERE
+
+    def _tell(self, drawn: dict[str, str]) -> None:
+        if self._hub.update(drawn):
+            self._changed()
+
+    def _heads(self) -> dict[str, str]:
+        for run in self._runs:
+            run.look()
+        drawn = self._of_each(parts.head)()
+        if len(self._runs) > 1:
+            drawn |= parts.runs_table(self._runs, self._names)
+        return drawn
+
+    def _comparison(self) -> dict[str, str]:
+        return parts.comparison(self._runs, self._names)
+
+    def _of_each(
+        self, draw: Callable[[FollowedRun], dict[str, str]]
+    ) -> Callable[[], dict[str, str]]:
+        def drawing() -> dict[str, str]:
+            return {
+                f"{number}/{name}": text
+                for number, run in enumerate(self._runs)
+                for name, text in draw(run).items()
+            }
+
+        return drawing

@@ -1,0 +1,95 @@
+"""The live page in a real browser, beside a run that really goes on."""
+
+import re
+import signal
+
+import pytest
+
+from live_page.running import RunningPage, training, write_config
+from report.browser import overflow, panel, point_at, text_of, values
+
+pytestmark = pytest.mark.ranks
+
+PATIENCE = 240_000  # milliseconds: the machine may be busy
+
+
+@pytest.fixture
+def opened(browser):
+    """Open a link; whatever goes wrong in the page is in `troubles`."""
+    contexts = []
+
+    def opening(link, width=1280, scheme="light"):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.troubles, page.asked = [], []
+        page.on("console", lambda message: page.troubles.append(message.text))
+        page.on("pageerror", lambda error: page.troubles.append(str(error)))
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.goto(link)
+        return page
+
+    yield opening
+    for context in contexts:
+        context.close()
+
+
+def step_of(page):
+    found = re.search(r"step ([\d,]+)", text_of(page, ".way"))
+    return int(found[1].replace(",", ""))
+
+
+def wait_for_step(page, step):
+    page.wait_for_function(
+        "least => Number(document.querySelector('.way')?.textContent"
+        ".match(/step ([\\d,]+)/)?.[1].replaceAll(',', '') ?? 0) >= least",
+        arg=step,
+    )
+
+
+def wait_for_state(page, state):
+    page.locator(".state .badge", has_text=state).first.wait_for()
+
+
+def test_a_run_is_followed_from_its_first_updates_over_its_end_and_a_restart(
+    corpus_home, tmp_path, opened
+):
+    config = write_config(corpus_home, tmp_path, cost={"per_machine_hour": 3600.0})
+    with training(config) as first, RunningPage(tmp_path / "run") as server:
+        page = opened(server.link)
+        wait_for_state(page, "running")
+        wait_for_step(page, 40)
+        page.locator(".verdict").wait_for()
+        loss = panel(page, "Loss")
+        loss.locator(".dots.second").wait_for()  # validations are drawn
+        page.locator(".sample .final").first.wait_for()
+        assert "cost so far" in text_of(page, ".figures")
+        # Pointing at a chart goes on while it changes.
+        point_at(page, loss, 0.5)
+        step = step_of(page)
+        said = text_of(loss, ".when")
+        assert said.startswith("step")
+        wait_for_step(page, step + 40)
+        assert page.locator(".hair:visible").count() > 3
+        first.send_signal(signal.SIGTERM)
+        wait_for_state(page, "stopped")
+        stopped_at = step_of(page)
+        first.wait()
+        with training(config):
+            wait_for_state(page, "running")
+            wait_for_step(page, stopped_at + 20)
+            page.locator(".shape.start").first.wait_for(state="attached")
+        wait_for_state(page, "failed")  # it was killed
+        assert overflow(page) == 0
+        assert page.troubles == []
+        assert {url.split("?")[0] for url in page.asked} == {
+            server.link,
+            server.link + "events",
+        }
+        assert values(loss)
+        assert server.stop() == (0, "")
+        page.locator("#news", has_text="No connection").wait_for()
+        assert step_of(page) >= stopped_at  # what was shown last stays
