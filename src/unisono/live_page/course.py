@@ -161,11 +161,15 @@ class Course:
         return self._step_at((began + ended) / 2)
 
     def _step_at(self, time: float) -> float | None:
-        bins = self._all()
-        place = bisect_left(bins, time, key=lambda one: one.ended)
-        if place == len(bins) or time < bins[0].began:
+        place = bisect_left(self._bins, time, key=lambda one: one.ended)
+        if place < len(self._bins):
+            one = self._bins[place]
+        elif self._open:
+            one = bin_of([self._open[0], self._open[-1]])
+        else:
             return None
-        one = bins[place]
+        if time < one.began:
+            return None  # in a pause, or before the first update
         share = (time - one.began) / max(1e-9, one.ended - one.began)
         return one.first - 1 + max(0.0, share) * (one.last - one.first + 1)
 

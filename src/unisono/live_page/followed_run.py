@@ -6,6 +6,7 @@ from pathlib import Path
 
 from unisono.cost_model.prices import prices_of
 from unisono.diagnose.case import Case, open_without_ledger
+from unisono.diagnose.evidence.plateau import MORE, LossForecast
 from unisono.diagnose.evidence.spending import spent_in, spent_so_far
 from unisono.live.window import OVER, Progress, progress_of
 from unisono.live_page.course import Course
@@ -33,6 +34,7 @@ class Courses(Course):
     def hear_sample(self, rank: int, sample: Sampled) -> None:
         """Take note of a sample of a machine."""
         self.machines[rank].add(sample)
+        self.machines[rank].settle(self)
 
     def settle(self) -> None:
         """Join the samples to the updates that are known by now."""
@@ -55,6 +57,8 @@ class FollowedRun:
 
     def _follow(self) -> None:
         self.course = Courses()
+        self._forecast: LossForecast | None = None
+        self._forecast_of: tuple[int, float] | None = None
         self._follower = Follower(self.path, recent=True, listener=self.course)
 
     def look(self) -> None:
@@ -75,6 +79,29 @@ class FollowedRun:
         return self.progress.state in OVER
 
     @property
+    def forecast(self) -> LossForecast | None:
+        """Return where the validation loss is going, if the run goes on and it falls."""
+        told = (len(self.view.validations), self._last_validation)
+        if told != self._forecast_of:
+            self._forecast_of, gain = told, self.case.recent_gain
+            self._forecast = gain.forecast if gain is not None else None
+        falls = self._forecast is not None and self._forecast.height > 0
+        return self._forecast if falls and not self.is_over else None
+
+    @property
+    def forecast_end(self) -> int:
+        """Return the step up to which there is a forecast; 0 if there is none."""
+        if self.forecast is None:
+            return 0
+        furthest = int(MORE * self.forecast.last_step)
+        end = min(furthest, self.progress.updates or furthest)
+        return end if end > self.forecast.last_step else 0
+
+    @property
+    def _last_validation(self) -> float:
+        return self.view.validations[-1].time if self.view.validations else 0.0
+
+    @property
     def machines(self) -> list[SampledMachine]:
         """Return the machines of the last start as the report draws them."""
         found = []
@@ -89,6 +116,8 @@ class FollowedRun:
     def span(self) -> Span:
         """Return the axis of steps."""
         told = [event.step for event in self.view.validations]
+        if self.forecast_end:
+            told.append(self.forecast_end)
         return span_over([*self.course.ends, *told])
 
     @property

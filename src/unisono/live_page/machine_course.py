@@ -132,7 +132,8 @@ def _risen(name: str, now: Sampled, before: Sampled, after: Sampled) -> float | 
     if getattr(after, name) is None:
         return None
     rise = _rise(getattr(before, name), getattr(after, name))
-    return type(getattr(after, name))((getattr(now, name) or 0) + rise)
+    risen: float = (getattr(now, name) or 0) + rise
+    return risen
 
 
 def _carried(now: Sampled, before: Sampled, after: Sampled) -> dict[str, Traffic]:

@@ -168,6 +168,9 @@ def charts(run: FollowedRun) -> dict[str, str]:
     }
 
 
+CELLS = ("step", "left", "loss", "validation", "BLEU", "tokens/s", "cost")
+
+
 @dataclass(frozen=True)
 class RunRow:
     """A run in the table of all runs."""
@@ -182,7 +185,7 @@ class RunRow:
 def runs_table(runs: Sequence[FollowedRun], names: Sequence[str]) -> dict[str, str]:
     """Return the table of several runs."""
     rows = [_row(run, name, n) for n, (run, name) in enumerate(zip(runs, names, strict=True))]
-    return {"runs": _rendered("runs", rows)}
+    return {"runs": _rendered("runs", rows, CELLS)}
 
 
 def _row(run: FollowedRun, name: str, number: int) -> RunRow:

@@ -89,12 +89,13 @@ class _Tail:
     def rare_lines(self, until: int) -> Iterator[bytes]:
         """Yield what is rare among the lines before a byte, and skip the others."""
         with suppress(OSError), open_regular(self.path) as file:
-            torn = b""
-            while self.read < until and (data := file.read(CHUNK_BYTES)):
+            torn, place = b"", 0
+            while data := file.read(min(CHUNK_BYTES, until - place)):
+                place += len(data)
                 data = torn + data
                 whole = data.rfind(b"\n") + 1
                 torn = data[whole:][:LONGEST_EVENT]
-                self.read += whole
+                self.read = place - len(torn)
                 if any(kind in data for kind in RARE):
                     lines = data[:whole].split(b"\n")
                     yield from (line for line in lines if any(k in line for k in RARE))

@@ -47,6 +47,7 @@ class LossForecast:
     `low` and `high` are the 90 % interval, `limit` is where the curve ends if it goes on for
     ever, and `points` how many evaluations it was fitted to, from `first_step` on. A curve that
     has not begun to level off has the limit 0; there a straight line counts for `high`, too.
+    `height` is how far the fitted curve lies above the limit at `last_step`.
     """
 
     gain: float
@@ -56,6 +57,18 @@ class LossForecast:
     exponent: float
     points: int
     first_step: int
+    last_step: int
+    height: float
+
+    def loss_at(self, step: float) -> tuple[float, float, float]:
+        """Return the loss expected at a later step, and the ends of its 90 % interval."""
+        fitted, fallen = self.limit + self.height, 1.0 - self._shape(step)
+        share = fallen / (1.0 - self._shape(MORE * self.last_step))
+        low, high = (fitted * (1.0 - share * gain) for gain in (self.high, self.low))
+        return fitted - self.height * fallen, low, high
+
+    def _shape(self, step: float) -> float:
+        return float((step / self.last_step) ** -self.exponent)
 
 
 def forecast(curve: Sequence[tuple[int, float]], warmup_steps: int = 0) -> LossForecast | None:
@@ -88,8 +101,17 @@ def _forecast(points: list[tuple[int, float]]) -> LossForecast:
     low, high = min(gain, float(gains[out])), max(gain, float(gains[-out - 1]))
     if limit <= 0:
         high = max(high, _gain_of_line(times, losses))
-    limit, exponent = float(limit), float(exponent)
-    return LossForecast(gain, low, high, limit, exponent, len(points), points[0][0])
+    return LossForecast(
+        gain=gain,
+        low=low,
+        high=high,
+        limit=float(limit),
+        exponent=float(exponent),
+        points=len(points),
+        first_step=points[0][0],
+        last_step=last,
+        height=float(height),
+    )
 
 
 def _gain_of_line(times: Rows, losses: Rows) -> float:
