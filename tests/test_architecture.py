@@ -24,7 +24,6 @@ FOUNDATION |= {
     "decompress",
     "nvidia",
     "small_files",
-    "listen",
 }
 FOUNDATION |= {"secure"}
 FORMATS = {"text", "corpus", "datasets", "records", "schedules", "cost_model"}
@@ -51,7 +50,6 @@ MAY_IMPORT = {
     "decompress": set(),
     "nvidia": set(),
     "small_files": {"errors"},
-    "listen": {"errors"},
     "__init__": set(),
     "__main__": {"cli"},
     "text": FOUNDATION,

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from support.random_bundles import made_bundle
 from unisono.cli.serve import serve
 from unisono.errors import UnisonoError
-from unisono.listen import bind
+from unisono.secure.listen import bind
 
 
 @pytest.fixture(scope="module")

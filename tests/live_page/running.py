@@ -17,7 +17,7 @@ NEVER = 1_000_000
 
 
 def write_config(home, directory, name="run", **tables):
-    """Write the settings of a run that validates and saves often, and does not end by itself."""
+    """Write the settings of a run that validates and saves often, and goes on and on."""
     settings = tiny_settings(
         home,
         run=directory / name,
@@ -65,8 +65,9 @@ def training(config):
 class RunningPage:
     """`unisono watch --web` on a free port, until the end of the block."""
 
-    def __init__(self, *words):
-        command = [sys.executable, "-m", "unisono", "watch", "--web", "--port", "0"]
+    def __init__(self, *words, program=""):
+        unisono = ["-c", program] if program else ["-m", "unisono"]
+        command = [sys.executable, *unisono, "watch", "--web", "--port", "0"]
         self.process = subprocess.Popen(
             [*command, *map(str, words)],
             stdout=subprocess.PIPE,

@@ -11,7 +11,7 @@ import pytest
 
 from serve.running import EN_DE, RunningServer
 from unisono.errors import ConfigError
-from unisono.listen import bind
+from unisono.secure.listen import bind
 
 pytestmark = pytest.mark.ranks
 

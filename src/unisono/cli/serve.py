@@ -9,8 +9,8 @@ import click
 
 from unisono.cli.options import Number, PathType
 from unisono.errors import ConfigError
-from unisono.listen import bind, is_loopback
 from unisono.printable import printable
+from unisono.secure.listen import bind, is_loopback
 from unisono.serve.settings import ServeLimits
 
 _DEFAULT = ServeLimits()

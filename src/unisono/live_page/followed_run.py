@@ -64,7 +64,7 @@ class FollowedRun:
     def look(self) -> None:
         """Read what is new."""
         config = _identity(self.path)
-        if config and config != self._config:
+        if any(config) and config != self._config:
             self._config = config
             self._follow()
         self.view = self._follower.look()

@@ -2,26 +2,30 @@
 
 import json
 import secrets
+from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from unisono.live_page.patches import patch_of
+
+KEPT_MESSAGES = 8  # a round of the reader makes a few
 
 
 @dataclass
 class Hub:
     """The parts of the page by name, and at which version of the page each last changed.
 
-    Browsers keep the number of the version that they have. One that has the version before gets
-    patches; one that has missed some gets the parts that changed since, whole: nothing waits
-    in a queue for a slow browser. `epoch` tells versions of another server apart.
+    Browsers keep the number of the version that they have. One that is a few versions behind
+    gets patches; one that has missed more gets the parts that changed since, whole: nothing
+    waits in a queue for a slow browser. `epoch` tells versions of another server apart.
     """
 
     epoch: str = field(default_factory=lambda: secrets.token_hex(4))
     version: int = 0
     _parts: dict[str, str] = field(default_factory=dict)
     _changed: dict[str, int] = field(default_factory=dict)
-    _latest: bytes = b""
+    _latest: deque[bytes] = field(default_factory=lambda: deque(maxlen=KEPT_MESSAGES))
 
     def update(self, parts: dict[str, str]) -> bool:
         """Take new texts of some parts; return whether any differs."""
@@ -35,13 +39,14 @@ class Hub:
         }
         self._parts.update(new)
         self._changed.update(dict.fromkeys(new, self.version))
-        self._latest = self._message(patches)
+        self._latest.append(self._message(patches))
         return True
 
     def since(self, version: int) -> bytes:
-        """Return the message for a browser that has this version; 0 means that it has none."""
-        if version and version == self.version - 1:
-            return self._latest
+        """Return the messages for a browser that has this version; 0 means that it has none."""
+        behind = self.version - version
+        if version and behind <= len(self._latest):
+            return b"".join(islice(self._latest, len(self._latest) - behind, None))
         missed = {
             name: {"whole": self._parts[name]}
             for name, changed in self._changed.items()

@@ -16,7 +16,7 @@ from unisono.live_page.course import Course
 from unisono.records.monitor_events import Gpu, Sampled, Traffic
 from unisono.report.machine_curves import SampledMachine, TimedBin
 
-MOST_STRETCHES = 300
+MOST_STRETCHES = 200
 MOST_WAITING = 1000  # samples of an update that is not over yet
 COUNTERS = ("own_cpu", "disk_read", "disk_written", "own_read", "own_written")
 GPU_LEVELS = ("utilisation", "watts", "memory_used")

@@ -161,11 +161,16 @@ def charts(run: FollowedRun) -> dict[str, str]:
     """Return all charts of a run, and its latest translations."""
     drawn = live_charts(run)
     return {
-        "about": " · ".join(about(run.view)),
+        "about": _rendered("about", about(run.view)),
         "course": _rendered("course", drawn),
         "charts": _rendered("machine_charts", drawn),
         "translations": _rendered("translations", samples_over_time(run.view)),
     }
+
+
+def trouble(error: Exception) -> str:
+    """Say that the runs cannot be read, and why."""
+    return _rendered("trouble", str(error))
 
 
 CELLS = ("step", "left", "loss", "validation", "BLEU", "tokens/s", "cost")

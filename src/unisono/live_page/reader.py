@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from unisono.errors import UnisonoError
 from unisono.live_page import parts
 from unisono.live_page.followed_run import FollowedRun
 from unisono.live_page.hub import Hub
@@ -40,7 +41,7 @@ class Chore:
 
 
 class Reader:
-    """Reads runs in a thread of its own; `changed` is called after each change of the hub."""
+    """Reads runs in a thread of its own; it calls `changed` after each change of the hub."""
 
     def __init__(
         self,
@@ -48,9 +49,11 @@ class Reader:
         names: Sequence[str],
         hub: Hub,
         changed: Callable[[], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self._runs = [FollowedRun(path) for path in paths]
-        self._names, self._hub, self._changed = names, hub, changed
+        self._names, self._hub = names, hub
+        self._changed, self._failed = changed, failed
         self._wake, self._leaving, self.watched = threading.Event(), False, False
         self._look = Chore(self._heads, LOOK_SHARE)
         self._chores = [
@@ -77,7 +80,13 @@ class Reader:
 
     def _work(self) -> None:
         while not self._leaving:
-            self._round()
+            try:
+                self._round()
+            except (OSError, UnisonoError) as error:
+                self._tell({"trouble": parts.trouble(error)})
+            except Exception as error:  # noqa: BLE001  our bug: the command ends with it
+                self._failed(error)
+                return
             pause = max(LEAST_SECONDS, self._look.due - time.monotonic())
             self._wake.wait(pause if self.watched else UNWATCHED_SECONDS)
             self._wake.clear()
@@ -85,7 +94,7 @@ class Reader:
     def _round(self) -> None:
         now = time.monotonic()
         drawn = self._look.done(now, self._factor)
-        self._tell(drawn)
+        self._tell({"trouble": "", **drawn})
         for chore in self._chores:
             if now >= chore.due:
                 self._tell(chore.done(now, self._factor))

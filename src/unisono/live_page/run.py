@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from unisono.errors import ConfigError
-from unisono.listen import bind, is_loopback
 from unisono.live_page.access import PageAccess
 from unisono.live_page.server import run_page
 from unisono.report.page import short_names
+from unisono.secure.listen import bind, is_loopback
 
 MOST_RUNS = 12
 

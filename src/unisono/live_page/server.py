@@ -30,6 +30,7 @@ from unisono.report.page import page_environment, page_script, page_style, scrip
 
 MOST_CONNECTIONS, MOST_BROWSERS = 64, 32
 ALIVE_SECONDS = 15.0  # a proxy may close a connection on which nothing is said
+MOST_UNSENT = 1 << 14  # bytes that wait here beyond what the kernel holds
 SEND_BUFFER = 1 << 18  # bytes that the kernel may hold for a browser that does not read
 _HERE = Path(__file__).parent
 
@@ -86,6 +87,7 @@ class PageServer:
             writer.transport.abort()
             return
         self._open.add(writer)
+        writer.transport.set_write_buffer_limits(high=MOST_UNSENT)
         try:
             await self._answer(await read_request(reader), reader, writer)
         except HttpError as error:
@@ -175,20 +177,35 @@ async def run_page(
     ready: Callable[[], None],
 ) -> None:
     """Serve the page of some runs at the address of `bound` until a signal ends it."""
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[None] = loop.create_future()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, _end, stop)
     page = PageServer(names, access, bound.getsockname()[1])
 
     def changed() -> None:
         loop.call_soon_threadsafe(page.changed)
 
-    page.reader = Reader(paths, names, page.hub, changed)
+    def failed(error: Exception) -> None:
+        loop.call_soon_threadsafe(_end, stop, error)
+
+    page.reader = Reader(paths, names, page.hub, changed, failed)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
     server = await asyncio.start_server(page.serve, sock=bound, limit=MOST_HEAD_BYTES)
     async with server:
         page.reader.start()
         ready()
-        await stop.wait()
-        server.close()
-        await page.close()
+        try:
+            await stop
+        finally:
+            server.close()
+            await page.close()
+
+
+def _end(stop: asyncio.Future[None], error: Exception | None = None) -> None:
+    if stop.done():
+        return
+    if error is None:
+        stop.set_result(None)
+    else:
+        stop.set_exception(error)

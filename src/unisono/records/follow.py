@@ -37,7 +37,7 @@ from unisono.small_files import LONGEST_EVENT, open_regular
 KEPT_STEPS = 300
 KEPT_SAMPLES = 300
 OUTLINE = 400  # points of the loss curve: at least this many, at most twice
-CHUNK_BYTES = 2**20
+CHUNK_BYTES = 2**17  # at a time: more would take more memory, and save no time
 RECENT_BYTES = 2**18  # of a file, at least: a start and what came shortly before
 RARE = (b'"kind":"started"', b'"kind":"lost"')  # what is wanted of history that is skipped
 
