@@ -95,7 +95,7 @@ def test_of_a_continued_run_only_the_leading_process_is_read_from_its_beginning(
     run, monkeypatch
 ):
     monkeypatch.setattr(follow, "RECENT_BYTES", 300)
-    monkeypatch.setattr(follow, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(follow, "TAIL_BYTES", 1000)
     for rank in (0, 1):
         tell(run, start(rank), *(step(n) for n in range(1, 101)), rank=rank)
     follower = Follower(run, recent=True)

@@ -25,7 +25,7 @@ def test_bins_hold_every_update_with_its_extremes(losses):
     for number, loss in enumerate(losses, start=1):
         course.hear(0, step(number, loss=loss))
     bins = course.losses
-    assert len(bins) <= courses.MOST_BINS
+    assert len(bins) <= courses.COURSE_BINS
     assert course.updates == len(losses)
     assert min(one.low for one in bins) == min(losses)
     assert max(one.high for one in bins) == max(losses)
@@ -37,8 +37,8 @@ def test_bins_hold_every_update_with_its_extremes(losses):
 
 def test_memory_does_not_grow_with_the_run():
     few, many = told(1000), told(20_000)
-    assert len(few.losses) <= courses.MOST_BINS
-    assert len(many.losses) <= courses.MOST_BINS
+    assert len(few.losses) <= courses.COURSE_BINS
+    assert len(many.losses) <= courses.COURSE_BINS
     assert many.updates == 20_000
     assert len(many._open) <= many.width
 

@@ -65,7 +65,7 @@ def test_money_of_all_starts_counts_although_old_updates_are_forgotten(tmp_path,
 
 def test_starts_of_a_process_whose_history_is_skipped_are_known(written, monkeypatch):
     monkeypatch.setattr(follow, "RECENT_BYTES", 2000)
-    monkeypatch.setattr(follow, "CHUNK_BYTES", 700)
+    monkeypatch.setattr(follow, "TAIL_BYTES", 700)
     run = followed(written)
     assert run.view.starts == read_run(written).starts
     assert [s.step for s in run.view.ranks[1]] == [

@@ -5,8 +5,10 @@ import signal
 
 import pytest
 
+from live_page.made_files import write_run
 from live_page.running import RunningPage, training, write_config
 from report.browser import overflow, panel, point_at, text_of, values
+from report.rich_run import rich_run
 
 pytestmark = pytest.mark.ranks
 
@@ -77,6 +79,7 @@ def test_a_run_is_followed_from_its_first_updates_over_its_end_and_a_restart(
         first.send_signal(signal.SIGTERM)
         wait_for_state(page, "stopped")
         stopped_at = step_of(page)
+        assert "a signal asked it to stop" in text_of(page, ".ending")
         first.wait()
         with training(config):
             wait_for_state(page, "running")
@@ -93,3 +96,35 @@ def test_a_run_is_followed_from_its_first_updates_over_its_end_and_a_restart(
         assert server.stop() == (0, "")
         page.locator("#news", has_text="No connection").wait_for()
         assert step_of(page) >= stopped_at  # what was shown last stays
+
+
+def test_several_runs_are_compared_and_one_is_shown_in_full(tmp_path, opened):
+    """One has a name that would be a script, in a page that took names for more than text."""
+    evil = "<img src=x onerror=alert(1)>"
+    paths = [write_run(tmp_path / name, rich_run()) for name in ("plain", evil)]
+    with RunningPage(*paths) as server:
+        page = opened(server.link, width=400, scheme="dark")
+        panel(page, "Training loss").first.wait_for()
+        rows = page.locator(".runs tbody tr")
+        assert rows.count() == 2
+        assert evil in rows.nth(1).inner_text()
+        assert evil in page.title()
+        shown = page.locator("article.run:visible")
+        assert shown.locator("h1").inner_text() == "plain"
+        page.locator(".tabs a").nth(1).click()
+        assert shown.locator("h1").inner_text() == evil
+        assert page.locator("img").count() == 0
+        panel(shown, "Loss").first.wait_for()
+        assert overflow(page) == 0
+        assert page.troubles == []
+
+
+def test_a_link_with_a_token_leaves_no_token_in_the_address(tmp_path, opened):
+    run = write_run(tmp_path / "run", rich_run())
+    with RunningPage(run, "--host", "0.0.0.0") as server:
+        token = server.link.partition("token=")[2]
+        page = opened(f"http://127.0.0.1:{server.port}/?token={token}")
+        page.locator(".verdict").wait_for()
+        assert page.url == f"http://127.0.0.1:{server.port}/"
+        assert token not in page.content() + page.evaluate("document.cookie")
+        assert page.troubles == []

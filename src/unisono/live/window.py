@@ -110,7 +110,7 @@ class RankTimes:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """How far a run is, and how fast. `updates` are those planned, 0 if nothing says so."""
 
     state: str
@@ -122,7 +122,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class CurrentState(Progress):
+class CurrentState(RunProgress):
     """The state of a run, and what it does right now."""
 
     lanes: tuple[RankTimes, ...]
@@ -149,13 +149,13 @@ def now_of(view: RunView, now: float) -> CurrentState:
     )
 
 
-def progress_of(case: Case) -> Progress:
+def progress_of(case: Case) -> RunProgress:
     """Return how far the run of `case` is; the ledger does not matter."""
     run, standing = case.run, case.state
     steps = run.steps[1:] or run.steps
     seconds = sum(step.seconds for step in steps)
     tokens = sum(step.target_tokens for step in steps)
-    return Progress(
+    return RunProgress(
         state=standing,
         step=steps[-1].step if steps else 0,
         updates=updates_planned(case),

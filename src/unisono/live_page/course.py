@@ -14,7 +14,7 @@ from unisono.diagnose.evidence.counters import follows
 from unisono.records.events import AnyEvent, RolledBack, Started, StepTaken
 from unisono.report.panel import Bin, Point
 
-MOST_BINS = 400
+COURSE_BINS = 400
 MOST_PAUSES = 20_000
 MOST_PAUSED = 0.5  # of the time between two samples that count
 
@@ -203,7 +203,7 @@ class Course:
     def _close(self) -> None:
         self._bins.append(bin_of(self._open))
         self._open = []
-        if len(self._bins) >= MOST_BINS:
+        if len(self._bins) >= COURSE_BINS:
             pairs = zip(self._bins[::2], self._bins[1::2], strict=True)
             self._bins = [earlier.joined(later) for earlier, later in pairs]
             self._width *= 2

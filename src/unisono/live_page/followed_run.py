@@ -8,7 +8,7 @@ from unisono.cost_model.prices import prices_of
 from unisono.diagnose.case import Case, open_without_ledger
 from unisono.diagnose.evidence.plateau import MORE, LossForecast
 from unisono.diagnose.evidence.spending import spent_in, spent_so_far
-from unisono.live.window import OVER, Progress, progress_of
+from unisono.live.window import OVER, RunProgress, progress_of
 from unisono.live_page.course import Course
 from unisono.live_page.machine_course import MachineCourse
 from unisono.records.follow import Follower
@@ -71,7 +71,7 @@ class FollowedRun:
         self.course.settle()
         self.now = time.time()
         self.case: Case = open_without_ledger(self.view, self.now)
-        self.progress: Progress = progress_of(self.case)
+        self.progress: RunProgress = progress_of(self.case)
 
     @property
     def is_over(self) -> bool:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import parse_qs, urlsplit
 
-MOST_HEAD_BYTES = 16_384
+LONGEST_HEAD = 16_384
 HEAD_SECONDS = 10.0
 READ_SECONDS = 20.0  # in which a browser has to read what it was sent
-HEADERS = {
+PAGE_HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -85,7 +85,7 @@ async def answer(
 
 def head_of(status: HTTPStatus, headers: dict[str, str]) -> bytes:
     """Return the head of an answer."""
-    lines = [f"{name}: {value}" for name, value in {**HEADERS, **headers}.items()]
+    lines = [f"{name}: {value}" for name, value in {**PAGE_HEADERS, **headers}.items()]
     text = "\r\n".join([f"HTTP/1.1 {status.value} {status.phrase}", *lines, "", ""])
     return text.encode("latin-1")
 

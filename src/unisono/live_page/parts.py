@@ -11,12 +11,13 @@ from pathlib import Path
 
 from jinja2 import Template
 
+from unisono.diagnose.answers.duration import answer_duration
 from unisono.diagnose.evidence.curve import loss_curve, lowest
 from unisono.diagnose.evidence.scores import best_scored, bleu_words
 from unisono.diagnose.report import Finding
 from unisono.diagnose.wording import percent
 from unisono.live.machines import machines_now, words
-from unisono.live.window import Progress, findings_of, recent_case, verdict_finding
+from unisono.live.window import findings_of, recent_case, verdict_finding
 from unisono.live_page.followed_run import FollowedRun
 from unisono.live_page.live_charts import live_charts
 from unisono.records.events import Found
@@ -28,7 +29,7 @@ from unisono.units import duration
 
 NO_VALUE = "–"
 MOST_SAID = 30
-RUN_PARTS = ("head", "now", "machines", "findings", "course", "charts", "translations")
+PAGE_PARTS = ("head", "now", "machines", "findings", "course", "charts", "translations")
 
 
 @cache
@@ -50,6 +51,7 @@ class Way:
     way: str
     left: str
     share: float | None
+    ending: str
 
 
 def head(run: FollowedRun) -> dict[str, str]:
@@ -57,18 +59,28 @@ def head(run: FollowedRun) -> dict[str, str]:
     is_over = run.progress.state in ("finished", "stopped")
     now = () if is_over else machines_now(run.view, run.now)
     return {
-        "head": _rendered("head", _way(run.progress), _tiles(run)),
+        "head": _rendered("head", _way(run), _tiles(run)),
         "machines": _rendered("machines", [(one.host, words(one)) for one in now]),
     }
 
 
-def _way(now: Progress) -> Way:
+def _way(run: FollowedRun) -> Way:
+    now = run.progress
     share = min(1.0, now.step / now.updates) if now.updates else None
     way = f"step {now.step:,}"
     if share is not None:
         way += f" of {now.updates:,}, {percent(share)}"
     left = f"{duration(now.seconds_left)} left" if now.seconds_left else ""
-    return Way(now.state, STATE_TONES.get(now.state, "unknown"), way, left, share)
+    tone = STATE_TONES.get(now.state, "unknown")
+    return Way(now.state, tone, way, left, share, _ending(run))
+
+
+def _ending(run: FollowedRun) -> str:
+    """Say how a run ended, and what to do; "" while it goes on."""
+    if not run.is_over:
+        return ""
+    told = answer_duration(run.case)
+    return f"{told.summary} {told.advice or ''}".strip()
 
 
 def _tiles(run: FollowedRun) -> list[Tile]:
@@ -108,7 +120,9 @@ def state(run: FollowedRun) -> dict[str, str]:
     bars = node_bars(case.run, case.ledger) if case else []
     keys = [(name, words) for name, words in BAR_PARTS.items()]
     cost = run.cost_words(case)
-    now = [first.summary if first else "", first.advice if first else "", bars, cost, keys]
+    title = "What held it up last" if run.is_over else "What holds it up now"
+    said = [first.summary, first.advice] if first else ["", ""]
+    now = [title, *said, bars, cost, keys]
     return {
         "now": _rendered("now_section", *now),
         "findings": _rendered("findings", [_card(one) for one in found], _said(run)),
@@ -194,7 +208,7 @@ def runs_table(runs: Sequence[FollowedRun], names: Sequence[str]) -> dict[str, s
 
 
 def _row(run: FollowedRun, name: str, number: int) -> RunRow:
-    way, tiles = _way(run.progress), _tiles(run)
+    way, tiles = _way(run), _tiles(run)
     loss, validation, bleu, _, tokens, cost = (tile.value for tile in tiles)
     left = way.left.removesuffix(" left") or NO_VALUE
     cells = (f"{run.progress.step:,}", left, loss, validation, bleu, tokens, cost)

@@ -16,7 +16,7 @@ from unisono.live_page import parts
 from unisono.live_page.followed_run import FollowedRun
 from unisono.live_page.hub import Hub
 
-LEAST_SECONDS = 1.0  # between two looks
+LEAST_PAUSE = 1.0  # between two looks
 UNWATCHED_SECONDS = 30.0  # between two looks when nobody has the page open
 # Shares of one core. They add up to less than 0.3 %, the most that a run here may lose.
 LOOK_SHARE, CHART_SHARE, STATE_SHARE = 0.0008, 0.0008, 0.0010
@@ -36,11 +36,11 @@ class Chore:
         began = time.thread_time()
         drawn = self.work()
         cost = time.thread_time() - began
-        self.due = now + max(LEAST_SECONDS, cost / (self.share * factor()))
+        self.due = now + max(LEAST_PAUSE, cost / (self.share * factor()))
         return drawn
 
 
-class Reader:
+class RunReader:
     """Reads runs in a thread of its own; it calls `changed` after each change of the hub."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Reader:
             except Exception as error:  # noqa: BLE001  our bug: the command ends with it
                 self._failed(error)
                 return
-            pause = max(LEAST_SECONDS, self._look.due - time.monotonic())
+            pause = max(LEAST_PAUSE, self._look.due - time.monotonic())
             self._wake.wait(pause if self.watched else UNWATCHED_SECONDS)
             self._wake.clear()
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from unisono.live_page import parts
 from unisono.live_page.access import PageAccess
 from unisono.live_page.http import (
-    MOST_HEAD_BYTES,
+    LONGEST_HEAD,
     HttpError,
     PageRequest,
     answer,
@@ -24,7 +24,7 @@ from unisono.live_page.http import (
     send,
 )
 from unisono.live_page.hub import Hub
-from unisono.live_page.reader import Reader
+from unisono.live_page.reader import RunReader
 from unisono.report.comparison import HUES
 from unisono.report.page import page_environment, page_script, page_style, script_hash
 
@@ -42,7 +42,7 @@ def render_page(names: Sequence[str]) -> tuple[bytes, str]:
     page = page_environment(_HERE).get_template("shell.html.jinja")
     text = page.render(
         names=names,
-        parts=parts.RUN_PARTS,
+        parts=parts.PAGE_PARTS,
         hues=HUES,
         css=Markup(style),
         script=Markup(scripts[0]),
@@ -67,7 +67,7 @@ class PageServer:
         self._open: set[asyncio.StreamWriter] = set()
         self._browsers = 0
         self._news = asyncio.Event()
-        self.reader: Reader | None = None
+        self.reader: RunReader | None = None
 
     def changed(self) -> None:
         """Wake all streams: the hub has news."""
@@ -189,9 +189,9 @@ async def run_page(
     def failed(error: Exception) -> None:
         loop.call_soon_threadsafe(_end, stop, error)
 
-    page.reader = Reader(paths, names, page.hub, changed, failed)
+    page.reader = RunReader(paths, names, page.hub, changed, failed)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-    server = await asyncio.start_server(page.serve, sock=bound, limit=MOST_HEAD_BYTES)
+    server = await asyncio.start_server(page.serve, sock=bound, limit=LONGEST_HEAD)
     async with server:
         page.reader.start()
         ready()

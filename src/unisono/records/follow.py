@@ -37,7 +37,7 @@ from unisono.small_files import LONGEST_EVENT, open_regular
 KEPT_STEPS = 300
 KEPT_SAMPLES = 300
 OUTLINE = 400  # points of the loss curve: at least this many, at most twice
-CHUNK_BYTES = 2**17  # at a time: more would take more memory, and save no time
+TAIL_BYTES = 2**17  # at a time: more would take more memory, and save no time
 RECENT_BYTES = 2**18  # of a file, at least: a start and what came shortly before
 RARE = (b'"kind":"started"', b'"kind":"lost"')  # what is wanted of history that is skipped
 
@@ -90,7 +90,7 @@ class _Tail:
         """Yield what is rare among the lines before a byte, and skip the others."""
         with suppress(OSError), open_regular(self.path) as file:
             torn, place = b"", 0
-            while data := file.read(min(CHUNK_BYTES, until - place)):
+            while data := file.read(min(TAIL_BYTES, until - place)):
                 place += len(data)
                 data = torn + data
                 whole = data.rfind(b"\n") + 1
@@ -104,7 +104,7 @@ class _Tail:
         """Yield the new lines."""
         with suppress(OSError), open_regular(self.path) as file:
             file.seek(self.read)
-            while data := file.read(CHUNK_BYTES):
+            while data := file.read(TAIL_BYTES):
                 self.read += len(data)
                 *lines, self.torn = (self.torn + data).split(b"\n")
                 self.torn = self.torn[:LONGEST_EVENT]
