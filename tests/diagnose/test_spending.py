@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from diagnose.made_runs import BEGAN, CONFIG, healthy_run, now, start, team
+from diagnose.made_runs import BEGAN, CONFIG, ended, healthy_run, now, start, team
 from diagnose.made_samples import machine, samples
 from unisono.config.load import load_settings
 from unisono.diagnose.case import open_case
 from unisono.diagnose.diagnosis import diagnose
-from unisono.diagnose.evidence.spending import PURPOSES, spending_words, spent_so_far
+from unisono.diagnose.evidence.spending import (
+    PURPOSES,
+    idle_words,
+    spending_words,
+    spent_so_far,
+)
 from unisono.errors import ConfigError
 from unisono.live.window import now_of
 from unisono.records.monitor_events import Gpu, MachineLog
@@ -142,3 +147,29 @@ def test_prices_that_cannot_be_read_are_no_prices():
 def test_wrong_prices_are_refused(wrong):
     with pytest.raises(ConfigError, match="cost"):
         load_settings(TINY, [wrong])
+
+
+def rented(**prices):
+    starts = tuple(start(rank, size=2, host=host) for rank, host in enumerate("ab"))
+    cost = {"per_machine_hour": 2.5, **prices}
+    run = healthy_run(starts=starts, config={**CONFIG, "cost": cost}, ends=(ended(),))
+    return open_case(run, 0.0).sessions[-1].last_seen, run
+
+
+@pytest.mark.parametrize(
+    ("minutes", "prices", "said"),
+    [
+        (20, {}, "a and b have been idle for 20 min 00 s: 1.67 USD so far"),
+        (0, {"currency": "EUR"}, "a and b now stand idle, for 5.00 EUR an hour"),
+        (60, {"per_host": {"b": 1.5}}, "a and b have been idle for 1 h 00 min: 4.00 USD so far"),
+        (20, {"per_machine_hour": 0.0}, ""),
+    ],
+)
+def test_machines_that_are_idle_after_the_end_cost_on(minutes, prices, said):
+    end, run = rented(**prices)
+    assert idle_words(open_case(run, end + 60 * minutes)) == said
+
+
+def test_machines_of_a_run_that_goes_on_are_not_idle():
+    end, run = rented()
+    assert idle_words(open_case(replace(run, ends=()), end + 1)) == ""

@@ -84,14 +84,17 @@ def wait_for(happened, log, seconds=600):
 
 @pytest.mark.ranks
 def test_slurm_runs_the_job_on_its_nodes(cluster, corpus_home, tmp_path):
-    config = write_config(tmp_path, corpus_home, steps=3)
-    job = submit(cluster, config)
-    log = tmp_path / f"run-{job}.log"
+    # A shell, and Slurm itself, would take this name apart.
+    place = tmp_path / """my runs' "x" #1 100%j \\n"""
+    place.mkdir()
+    config = write_config(place, corpus_home, steps=3)
+    job = submit(cluster, config, "--env", 'ODD=it\'s "a" $HOME; true')
+    log = place / f"run-{job}.log"
     wait_for(lambda: facts_of(cluster, job).get("JobState") in ENDED, log)
     facts = facts_of(cluster, job)
     assert facts["JobState"] == "COMPLETED", log.read_text()
     assert facts["NumNodes"] == "2"
-    view = read_run(tmp_path / "run")
+    view = read_run(place / "run")
     assert [start.size for start in view.starts] == [2, 2]
     assert [start.local_rank for start in view.starts] == [0, 0]
     assert len(view.steps) == 3

@@ -59,8 +59,12 @@ class SlurmJob:
 
     @property
     def log(self) -> str:
-        """Return the file for its output; %j is the job's number."""
-        return f"{self._base}-%j.log"
+        """Return the file for its output; %j is the job's number, %% a percent sign."""
+        return f"{self._base.replace('%', '%%')}-%j.log"
+
+    def log_of(self, number: str) -> str:
+        """Return the file for the output of the job with this number."""
+        return f"{self._base}-{number}.log"
 
     @property
     def script_file(self) -> Path:
@@ -138,8 +142,8 @@ def submit_slurm_job(script: Path) -> str:
 
 
 def _directive(name: str, value: str) -> str:
-    # Slurm parses these lines itself, and wants quotes around values with spaces.
-    quoted = f'"{value}"' if re.search(r"\s", value) else value
+    # Slurm parses these lines itself: by quotes, and a backslash keeps the next character.
+    quoted = re.sub(r"([\s\"'\\#])", r"\\\1", value)
     return f"#SBATCH --{name}={quoted}" if value else f"#SBATCH --{name}"
 
 

@@ -21,7 +21,7 @@ MODES_OF_OPTION = {
     **dict.fromkeys(
         (
             *("ssh_config", "address", "port", "check", "fewest", "firewall"),
-            *("records", "fetch_checkpoints", "detach"),
+            *("records", "fetch_checkpoints", "detach", "remind"),
             *("sync", "offline", "lock", "teardown", "with_runs"),
         ),
         ("hosts",),
@@ -116,6 +116,13 @@ _WHERE = (
     ),
     click.option(
         "--fetch-checkpoints", is_flag=True, help="Bring checkpoints here, too, as they come."
+    ),
+    click.option(
+        "--remind",
+        default=0.0,
+        metavar="MINUTES",
+        type=click.FloatRange(0),
+        help="Stay after the end, and say so often what the idle machines cost ([cost]).",
     ),
     *_HOSTS[1:],
     click.option(

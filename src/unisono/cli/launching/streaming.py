@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from unisono.diagnose.case import open_case
+from unisono.diagnose.evidence.spending import idle_words
 from unisono.errors import ConfigError, DataError, UnisonoError
 from unisono.launch.places import Place
 from unisono.launch.plan import Host
@@ -17,6 +19,7 @@ from unisono.launch.stream.client import RemoteMachine, StreamClient
 from unisono.launch.stream.launch_record import LaunchRecord, write_launch_record
 from unisono.launch.stream.messages import SignalRun, YesOrNo
 from unisono.launch.stream.run_stream import RunStream
+from unisono.records.view import read_run
 
 # After the end of a run: how long to wait for machines that have more to give.
 LAST_RECORDS_SECONDS = 60.0
@@ -29,6 +32,7 @@ class RecordOptions:
     records: Path | None = None
     fetch_checkpoints: bool = False
     detach: bool = False
+    remind: float = 0.0
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "RecordOptions":
@@ -53,6 +57,7 @@ def launched_at(
         ssh_config=str(ssh_config.absolute()) if ssh_config else "",
         checkpoints=options.fetch_checkpoints,
         detached=options.detach,
+        remind=options.remind,
         started=time.time(),
     )
 
@@ -64,6 +69,7 @@ def streaming(launched: LaunchRecord, here: Path) -> Iterator[None]:
     stream.start()
     yield
     finish(stream)
+    remind_of_idle(here, launched.remind)
 
 
 def start_detached(
@@ -128,6 +134,22 @@ def finish(
     if late:
         talk(f"  fix:   once they answer again: unisono pull {shlex.quote(str(stream.here))}")
     return not late
+
+
+def remind_of_idle(run: Path, minutes: float = 0.0) -> None:
+    """Say what the machines cost since the run is over; with `minutes`, again until Ctrl-C."""
+    with suppress(KeyboardInterrupt):
+        while words := _idle_words(run):
+            talk(words)
+            if not minutes:
+                return
+            time.sleep(60 * minutes)
+
+
+def _idle_words(run: Path) -> str:
+    with suppress(UnisonoError, OSError):
+        return idle_words(open_case(read_run(run), time.time()))
+    return ""
 
 
 def talk(text: str) -> None:

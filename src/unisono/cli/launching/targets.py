@@ -1,5 +1,6 @@
 """Where `unisono launch` trains: `--hosts`, `--slurm` and `--kubernetes`."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def launch_on_slurm(
     _write(path, job.script())
     number = submit_slurm_job(path)
     print(number)
-    log = job.log.replace("%j", number)
+    log = shlex.quote(job.log_of(number))
     _talk(
         f"submitted job {number}: {path}\n"
         f"  see:    squeue --job {number}\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from unisono.cli.launching.streaming import finish, open_stream, talk
+from unisono.cli.launching.streaming import finish, open_stream, remind_of_idle, talk
 from unisono.cli.options import PathType
 from unisono.cli.runs.pull import launch_of
 from unisono.errors import ConfigError, DataError, UnisonoError
@@ -50,6 +50,7 @@ def attach(run: Path, stop: bool, kill: bool) -> None:
         talk(f"left; the run goes on. Come back: unisono attach {run}; stop it: … --stop")
         sys.exit(DONE)
     finish(stream)
+    remind_of_idle(run, launched.remind)
     sys.exit(code)
 
 

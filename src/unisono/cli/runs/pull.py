@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from unisono.cli.launching.options import remote_directory
-from unisono.cli.launching.streaming import finish, open_stream, talk
+from unisono.cli.launching.streaming import finish, open_stream, remind_of_idle, talk
 from unisono.cli.options import PathType
 from unisono.errors import ConfigError
 from unisono.exit_codes import DONE, FAILED
@@ -56,6 +56,7 @@ def pull(
     if complete:
         names = ", ".join(machine.host for machine in launched.machines)
         talk(f"{run} has all that {names} recorded")
+        remind_of_idle(run)
     sys.exit(DONE if complete else FAILED)
 
 

@@ -22,6 +22,7 @@ from unisono.units import duration
 HOUR = 3600.0
 WATT_HOURS_PER_KWH = 1000.0
 WORTH_SAYING = 0.01  # of the time
+WORTH_REMINDING = 60.0  # seconds for which machines are idle
 LONGEST_GAP = 120.0  # seconds for which one sample of the power may count
 PURPOSES = {
     "compute": "computing",
@@ -89,6 +90,27 @@ def spent_so_far(case: Case, recent: Shares | None) -> str:
     shares = {name: getattr(recent, name, 0.0) for name in PURPOSES}
     told = [f"{PURPOSES[name]} {percent(s)}" for name, s in shares.items() if s >= WORTH_SAYING]
     return f"{now}; lately {listing(told)}" if told else now
+
+
+def idle_words(case: Case) -> str:
+    """Say what the machines of a run that is over have cost since then; "" without a price.
+
+    Only who has just reached the machines knows that they are still rented.
+    """
+    if not case.sessions or case.state == "running":
+        return ""
+    prices, last = prices_of(case.run.config), case.sessions[-1]
+    hosts = hosts_of(case.run, last)
+    per_hour, idle = prices.of_hosts(hosts), max(0.0, case.now - last.last_seen)
+    if not per_hour:
+        return ""
+    names, are = listing(list(hosts)), "stand" if len(hosts) > 1 else "stands"
+    if idle < WORTH_REMINDING:
+        return f"{names} now {are} idle, for {per_hour:,.2f} {prices.currency} an hour"
+    have, money = ("have" if len(hosts) > 1 else "has"), per_hour * idle / HOUR
+    return (
+        f"{names} {have} been idle for {duration(idle)}: {money:,.2f} {prices.currency} so far"
+    )
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     detached: bool = False
     started: float = 0.0
     checkpoints: bool = False
+    remind: float = 0.0  # minutes
     format: int = 1
 
     @property
