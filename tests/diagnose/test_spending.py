@@ -161,7 +161,11 @@ def rented(**prices):
     [
         (20, {}, "a and b have been idle for 20 min 00 s: 1.67 USD so far"),
         (0, {"currency": "EUR"}, "a and b now stand idle, for 5.00 EUR an hour"),
-        (60, {"per_host": {"b": 1.5}}, "a and b have been idle for 1 h 00 min: 4.00 USD so far"),
+        (
+            60,
+            {"per_host": {"b": 1.5}},
+            "a and b have been idle for 1 h 00 min: 4.00 USD so far",
+        ),
         (20, {"per_machine_hour": 0.0}, ""),
     ],
 )

@@ -83,6 +83,13 @@ def test_the_manifest_is_the_one_that_was_read_and_found_good(config):
     assert shown.stdout == written
 
 
+def test_the_models_of_kubeflow_itself_know_every_field():
+    models = pytest.importorskip("kubeflow_trainer_api.models", reason="no kubeflow-trainer-api")
+    manifest = json.loads((HERE / "golden" / "trainjob.json").read_text())
+    read = models.TrainerV1alpha1TrainJob.from_dict(manifest)
+    assert read.to_dict() == manifest  # what they do not know, they leave out
+
+
 def test_the_pods_take_a_new_secret_from_a_file_that_nobody_else_reads(config):
     """Nor is it in the manifest, in what is printed, or in the old file of another mode."""
     found, old = [], os.umask(0)
