@@ -47,7 +47,8 @@ def place(tmp_path):
     for name, pairs in (("train", 200), ("valid", 20), ("test", 20)):
         write_text(laptop / "text", name, pairs, seed=pairs)
     cost = {"per_machine_hour": 2.5}
-    settings = tiny_settings(Path(), run="", train={"max_steps": 6}, cost=cost)
+    tables = {"train": {"max_steps": 6}, "corpus": {"directory": "corpora/tiny"}}
+    settings = tiny_settings(Path(), run="", cost=cost, **tables)
     (laptop / "train.toml").write_text(to_toml(settings))
     (laptop / "unisono-0.2.0-py3-none-any.whl").touch()
     return tmp_path
@@ -58,9 +59,10 @@ def programs(place, lab):
     names = "".join(f"Host {name}\n    HostName node{at}\n" for at, name in enumerate("ab"))
     config = place / "client_config"
     config.write_text(names + lab.config.read_text())
-    for name in ("ssh", "scp"):
-        program = shutil.which(name)
-        (place / "bin" / name).write_text(f'#!/bin/sh\nexec {program} -F {config} "$@"\n')
+    # The sshd of the laboratory has no sftp: -O copies without it.
+    for name, option in (("ssh", ""), ("scp", "-O")):
+        start = shlex.join([shutil.which(name), *option.split(), "-F", str(config)])
+        (place / "bin" / name).write_text(f'#!/bin/sh\nexec {start} "$@"\n')
     unisono = shlex.join([sys.executable, "-m", "unisono"])
     (place / "bin" / "unisono").write_text(f'#!/bin/sh\nexec {unisono} "$@"\n')
     for program in (place / "bin").iterdir():

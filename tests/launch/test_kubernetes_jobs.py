@@ -84,7 +84,9 @@ def test_the_manifest_is_the_one_that_was_read_and_found_good(config):
 
 
 def test_the_models_of_kubeflow_itself_know_every_field():
-    models = pytest.importorskip("kubeflow_trainer_api.models", reason="no kubeflow-trainer-api")
+    models = pytest.importorskip(
+        "kubeflow_trainer_api.models", reason="no kubeflow-trainer-api"
+    )
     manifest = json.loads((HERE / "golden" / "trainjob.json").read_text())
     read = models.TrainerV1alpha1TrainJob.from_dict(manifest)
     assert read.to_dict() == manifest  # what they do not know, they leave out

@@ -142,8 +142,10 @@ def submit_slurm_job(script: Path) -> str:
 
 
 def _directive(name: str, value: str) -> str:
-    # Slurm parses these lines itself: by quotes, and a backslash keeps the next character.
-    quoted = re.sub(r"([\s\"'\\#])", r"\\\1", value)
+    # Slurm parses these lines itself: # begins a comment, and within double quotes a backslash
+    # keeps the next character.
+    escaped = re.sub(r'(["\\])', r"\\\1", value)
+    quoted = f'"{escaped}"' if re.search(r"""[\s"'\\#]""", value) else value
     return f"#SBATCH --{name}={quoted}" if value else f"#SBATCH --{name}"
 
 
