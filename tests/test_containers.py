@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.tiny import tiny_settings
 from unisono.comm.bootstrap.launcher_env import launcher_env_from
+from unisono.config.load import to_toml
+from unisono.lab.lab import Lab
+from unisono.lab.plan import LabPlan
+from unisono.records.view import read_run
 from unisono.secure.secret import SECRET, new_secret
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +36,25 @@ def test_the_machines_of_compose_are_the_ranks_of_one_run():
         assert service["hostname"] == name == f"node{env.rank}"
         found.append(env.rank)
     assert sorted(found) == list(range(len(services)))
+
+
+@pytest.mark.ranks
+@pytest.mark.usefixtures("able")
+def test_what_compose_starts_trains_on_two_machines(corpus_home, tmp_path):
+    settings = tiny_settings(corpus_home, run=str(tmp_path / "run"), train={"max_steps": 2})
+    (tmp_path / "run.toml").write_text(to_toml(settings))
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    unisono, secret = [sys.executable, "-m", "unisono"], new_secret()
+    # The machines of a laboratory have the names of the services.
+    with Lab(LabPlan(nodes=len(services))) as lab:
+        jobs = []
+        for node, service in enumerate(services.values()):
+            command = shlex.join([*unisono, *service["command"]])
+            words = ["bash", "-c", f"cd {shlex.quote(str(tmp_path))} && exec {command}"]
+            variables = {**service["environment"], SECRET: secret}
+            jobs.append(lab.start(node, words, variables=variables))
+        assert [job.wait() for job in jobs] == [0, 0]
+    assert [start.host for start in read_run(tmp_path / "run").starts] == list(services)
 
 
 def test_compose_starts_nothing_without_a_secret():
