@@ -48,7 +48,7 @@ def place(tmp_path):
         write_text(laptop / "text", name, pairs, seed=pairs)
     cost = {"per_machine_hour": 2.5}
     tables = {"train": {"max_steps": 6}, "corpus": {"directory": "corpora/tiny"}}
-    settings = tiny_settings(Path(), run="", cost=cost, **tables)
+    settings = tiny_settings(Path(), run="runs/train", cost=cost, **tables)
     (laptop / "train.toml").write_text(to_toml(settings))
     (laptop / "unisono-0.2.0-py3-none-any.whl").touch()
     return tmp_path

@@ -85,7 +85,7 @@ def wait_for(happened, log, seconds=600):
 @pytest.mark.ranks
 def test_slurm_runs_the_job_on_its_nodes(cluster, corpus_home, tmp_path):
     # A shell, and Slurm itself, would take this name apart.
-    place = tmp_path / """my runs' "x" #1 100%j \\n"""
+    place = tmp_path / """my runs' "x" #1 100%j"""
     place.mkdir()
     config = write_config(place, corpus_home, steps=3)
     job = submit(cluster, config, "--env", 'ODD=it\'s "a" $HOME; true')
