@@ -114,7 +114,7 @@ def test_several_runs_are_compared_and_one_is_shown_in_full(tmp_path, opened):
         page.locator(".tabs a").nth(1).click()
         assert shown.locator("h1").inner_text() == evil
         assert page.locator("img").count() == 0
-        panel(shown, "Loss").first.wait_for()
+        shown.locator(".panel .title", has_text=re.compile("^Loss")).first.wait_for()
         assert overflow(page) == 0
         assert page.troubles == []
 
