@@ -14,6 +14,7 @@ from unisono.comm.group import Solo
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
 from unisono.train import loop
+from unisono.train.evaluation import Evaluator
 from unisono.train.job import run_with
 from unisono.train.memory_trial import pass_through
 
@@ -47,3 +48,16 @@ def test_an_update_that_does_not_fit_in_mid_run_is_named(corpus_home, tmp_path, 
     assert "does not fit into the memory of cpu" in caught.value.what
     assert "the same command continues" in caught.value.fix
     assert caught.value.exit_code == 2
+
+
+def test_a_validation_that_does_not_fit_is_named(corpus_home, tmp_path, monkeypatch):
+    def full(evaluator, step):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(Evaluator, "validate", full)
+    settings = tiny_settings(link_corpus(corpus_home, tmp_path), train={"max_steps": 2})
+    with pytest.raises(ConfigError) as caught:
+        for _ in run_with(Solo(), settings):
+            pass
+    assert "the validation after update 2 does not fit into the memory" in caught.value.what
+    assert "the same command continues" in caught.value.fix

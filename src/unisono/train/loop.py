@@ -116,7 +116,13 @@ def _validate_and_save(
     settings, best_before = session.settings, progress.best_step
     finished = reason not in ("", "signal")
     if validation_is_due(progress, settings) or finished:
-        with session.section("evaluation"), session.parts.averages.in_place():
+        averages, device = session.parts.averages, session.parts.comm.world.device
+        unfit = partial("the validation after update {} does not fit".format, progress.step)
+        with (
+            session.section("evaluation"),
+            explain_oom(settings, device, unfit),
+            averages.in_place(),
+        ):
             scores = session.evaluator.validate(progress.step)
         progress = after_validation(
             progress,
