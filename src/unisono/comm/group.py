@@ -14,6 +14,11 @@ from torch import Tensor
 
 from unisono.comm.protocol import Comm, World
 
+# Groups that are closed, kept until the process ends. A thread of gloo needs Python's lock to
+# let go of the last tensors it sent; DDP, which may be the last to hold the group, would wait
+# for that thread with the lock in its hands, forever.
+_ENDED: list[dist.ProcessGroup | None] = []
+
 
 def _row_of(numbers: Sequence[float | Tensor], device: str) -> Tensor:
     if device == "cpu":
@@ -141,6 +146,7 @@ class Group:
         self.gather([0.0])
 
     def close(self) -> None:
+        _ENDED.append(dist.group.WORLD)
         dist.destroy_process_group()
 
     def _all_gather(self, mine: Tensor) -> list[Tensor]:
