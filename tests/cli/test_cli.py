@@ -228,7 +228,10 @@ def test_two_processes_that_fail_say_it_once_and_nothing_else(trained):
     (trained / "other.toml").write_text(to_toml(settings))
     done = program("launch", "other.toml", cwd=trained)
     assert done.returncode == 2
-    what, where, fix = done.stderr.splitlines()
+    # On a busy machine one process says that it waits for the other.
+    said = [line for line in done.stderr.splitlines() if " waits for process " not in line]
+    assert len(said) == 3, done.stderr
+    what, where, fix = said
     assert what.startswith("error: this run was started with model.width = 16, now it is 32")
     assert where.startswith("  where:")
     assert fix.startswith("  fix:")

@@ -175,7 +175,7 @@ def trackio(port, **variables):
 @pytest.mark.ranks
 def test_the_files_of_wandb_have_all_machines_and_the_alerts(run, tmp_path):
     if importlib.util.find_spec("wandb") is None:
-        pytest.skip("no wandb here: pip install unisono[wandb]")
+        pytest.skip("no wandb here: pip install wandb")
     tell(run, FOUND, ended(30, time=BEGAN + 34))
     words = [sys.executable, "-m", "unisono", "publish", str(run), "--to", "wandb"]
     environment = {**os.environ, "WANDB_API_KEY": TOKEN, "HOME": str(tmp_path)}

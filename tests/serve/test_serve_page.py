@@ -3,13 +3,12 @@
 import pytest
 
 from report.browser import overflow
-from report.conftest import browser  # noqa: F401
 
 pytestmark = pytest.mark.ranks
 
 
 @pytest.fixture
-def opened(browser, server):  # noqa: F811
+def opened(browser, server):
     """Open the page; `troubles` is what goes wrong in it, `asked` what it asks for."""
     contexts = []
 

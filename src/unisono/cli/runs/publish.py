@@ -158,7 +158,7 @@ def _tracker(to: str, run: Path, server: str, project: str) -> Tracker:
         raise ConfigError(
             "the package of Weights & Biases is not installed",
             where="--to wandb",
-            fix="pip install unisono[wandb]",
+            fix="pip install wandb",
         ) from error
     return WandbFiles(run, project, os.environ)
 

@@ -1,6 +1,6 @@
 """What the live page costs: memory, the first page after 100,000 updates, the step beside it.
 
-    python benchmarks/live_page.py [--steps 100000] [--config configs/demo.toml] [--pairs 10]
+    python benchmarks/watching.py [--steps 100000] [--config configs/demo.toml] [--pairs 10]
 
 The first part writes the files of a run of two processes, starts `unisono watch --web` and
 takes three times: until the page is asked for, from there until the browser has the page, and
