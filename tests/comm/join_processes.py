@@ -27,7 +27,6 @@ def variables(rank, size, local_rank=None, local_size=None, **further):
         "WORLD_SIZE": str(size),
         "LOCAL_RANK": str(local_rank),
         "LOCAL_WORLD_SIZE": str(local_size or size),
-        "START": "30",
         **{name: str(value) for name, value in further.items()},
     }
 

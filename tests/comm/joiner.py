@@ -21,6 +21,8 @@ from unisono.comm.bootstrap.join import join
 from unisono.comm.bootstrap.seats import DeviceSeat
 from unisono.errors import UnisonoError
 
+PATIENCE = 600.0  # a busy machine is slow; pytest has the limit for a whole test
+
 
 def listeners():
     shown = subprocess.run(["ss", "-ltnH"], capture_output=True, text=True, check=True)
@@ -39,8 +41,8 @@ def main():
     try:
         comm = join(
             "cpu",
-            30,
-            start_seconds=float(os.environ.get("START", "30")),
+            PATIENCE,
+            start_seconds=float(os.environ.get("START", PATIENCE)),
             interface=os.environ.get("INTERFACE", ""),
             notify=lambda text: print(text, file=sys.stderr, flush=True),
         )
@@ -66,6 +68,8 @@ def main():
         os.kill(os.getpid(), signal.SIGKILL)
     comm.barrier()
     comm.close()
+    sys.stdout.flush()
+    os._exit(0)  # as the command line: Python's end would abort a thread of gloo that needs it
 
 
 if __name__ == "__main__":

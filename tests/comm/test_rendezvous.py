@@ -80,7 +80,7 @@ def test_an_elastic_run_takes_all_machines_that_are_there(lab):
         lab.start(node, [*TORCHRUN, *rendezvous(node, "1:3")], **PIPES) for node in range(3)
     ]
     ends = ends_of(jobs)
-    assert [code for code, _, _ in ends] == [0, 0, 0], ends
+    assert [code for code, _, _ in ends] == [0, 0, 0], "\n".join(err for _, _, err in ends)
     found = [end for _, out, _ in ends for end in told(out)]
     assert [(end["host"], end["size"], end["interface"]) for end in found] == [
         (f"node{node}", 3, "eth0") for node in range(3)
