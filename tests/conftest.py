@@ -20,8 +20,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
-    """What takes minutes comes first, so that the end does not wait for it alone."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Sort tests by how long they take, so that the end does not wait for the longest alone.
+
+    Of those marked `long` the shortest come first: there may not be time for all.
+    """
+    items.sort(key=_turn)
+
+
+def _turn(item):
+    if long := item.get_closest_marker("long"):
+        return long.kwargs["minutes"]
+    if item.get_closest_marker("slow"):
+        return -2
+    return -1 if item.get_closest_marker("ranks") else 0
 
 
 @pytest.fixture(scope="session")

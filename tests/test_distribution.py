@@ -61,7 +61,7 @@ def environment():
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
 
-@pytest.mark.long
+@pytest.mark.long(minutes=3)
 @pytest.mark.timeout(900)  # a demo on a busy machine
 def test_the_wheel_runs_the_demo_outside_of_the_checkout(installed, tmp_path):
     python = str(installed / "python")

@@ -49,7 +49,7 @@ def test_a_rehearsal_goes_into_a_file_from_which_it_goes_on(tmp_path, gpu_hour):
 
 
 @pytest.mark.ranks
-@pytest.mark.long
+@pytest.mark.long(minutes=10)
 @pytest.mark.timeout(1800)
 def test_everything_can_be_rehearsed(tmp_path, gpu_hour):
     output = tmp_path / "hour.json"

@@ -21,7 +21,7 @@ def test_no_output_is_committed():
         assert cell.get("execution_count") is None
 
 
-@pytest.mark.slow
+@pytest.mark.long(minutes=1)
 @pytest.mark.filterwarnings("default")  # those of the client's own libraries
 def test_the_notebook_runs_from_corpus_to_answers(tmp_path, monkeypatch, one_core):
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")

@@ -58,7 +58,7 @@ def test_the_everyday_commands_work_on_a_users_own_files(tmp_path):
     assert (tmp_path / "output.de").read_text().count("\n") == sources
 
 
-@pytest.mark.long
+@pytest.mark.long(minutes=3)
 @pytest.mark.timeout(1500)
 def test_a_short_demo_learns_the_builtin_corpus(tmp_path):
     shutil.copytree(ROOT / "configs", tmp_path / "configs")

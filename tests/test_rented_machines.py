@@ -70,6 +70,7 @@ def programs(place, lab):
 
 
 @pytest.mark.ranks
+@pytest.mark.long(minutes=2)
 @pytest.mark.usefixtures("able")
 @pytest.mark.timeout(900)
 def test_the_ten_lines_bring_a_run_from_blank_disks_to_its_report(place):

@@ -25,7 +25,7 @@ PART = [sys.executable, "-m", "unisono", "selftest-part"]
 
 
 @pytest.mark.ranks
-@pytest.mark.long
+@pytest.mark.long(minutes=2)
 def test_two_processes_on_cpus_pass(tmp_path):
     file = tmp_path / "selftest.json"
     command = [sys.executable, "-m", "unisono", "selftest", "--workers=2", f"--json={file}"]

@@ -37,7 +37,7 @@ def argos_path():
     return place
 
 
-@pytest.mark.long
+@pytest.mark.long(minutes=2)
 @pytest.mark.ranks
 def test_the_real_argostranslate_translates_as_the_proof_says(tmp_path, argos_path):
     bundle = made_bundle(

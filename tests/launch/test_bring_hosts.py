@@ -15,6 +15,7 @@ from unisono.config.load import to_toml
 
 pytestmark = [
     pytest.mark.ranks,
+    pytest.mark.long(minutes=2),
     pytest.mark.usefixtures("able"),
     pytest.mark.timeout(900),
     pytest.mark.skipif(

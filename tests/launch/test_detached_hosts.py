@@ -12,7 +12,12 @@ from support.tiny import tiny_settings
 from unisono.config.load import to_toml
 from unisono.records.view import read_run
 
-pytestmark = [pytest.mark.ranks, pytest.mark.usefixtures("able"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.ranks,
+    pytest.mark.long(minutes=1),
+    pytest.mark.usefixtures("able"),
+    pytest.mark.timeout(900),
+]
 
 UNISONO = [sys.executable, "-m", "unisono"]
 LAPTOP = 2  # the node that launches, and does not train

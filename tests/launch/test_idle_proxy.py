@@ -7,7 +7,7 @@ import pytest
 from support.ssh import SshLab
 from unisono.launch.ssh import Ssh
 
-pytestmark = [pytest.mark.ranks, pytest.mark.long, pytest.mark.usefixtures("able")]
+pytestmark = [pytest.mark.ranks, pytest.mark.long(minutes=1), pytest.mark.usefixtures("able")]
 
 IDLE_SECONDS, SILENT_SECONDS = 15, 20
 # Joins standard input and output to port 22 of a machine, until nothing was said for a while.

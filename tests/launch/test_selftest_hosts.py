@@ -8,7 +8,7 @@ import pytest
 from support.ssh import SshLab
 from unisono.selftest.trial import SAVED_AT, TRIAL_PREFIX
 
-pytestmark = [pytest.mark.ranks, pytest.mark.long, pytest.mark.usefixtures("able")]
+pytestmark = [pytest.mark.ranks, pytest.mark.long(minutes=3), pytest.mark.usefixtures("able")]
 
 NODES = 2
 

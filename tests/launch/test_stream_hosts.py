@@ -12,7 +12,12 @@ from unisono.records.view import read_run
 from unisono.report.page import write_report
 from unisono.train.checkpoints.checkpoint import verify
 
-pytestmark = [pytest.mark.ranks, pytest.mark.usefixtures("able"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.ranks,
+    pytest.mark.long(minutes=1),
+    pytest.mark.usefixtures("able"),
+    pytest.mark.timeout(900),
+]
 
 UNISONO = [sys.executable, "-m", "unisono"]
 NODES = 3

@@ -67,7 +67,7 @@ def test_a_slow_direction_and_the_interface_are_named_with_their_rates(corpus_ho
         assert 0 < row.hidden < row.seconds - row.wire
 
 
-@pytest.mark.long
+@pytest.mark.long(minutes=1)
 def test_two_workers_a_machine_send_their_packed_sum_once(corpus_home, tmp_path):
     plan = LabPlan(nodes=2, workers_per_node=2)
     view = train(corpus_home, tmp_path, plan, steps=40, strategy="compressed", bits=4)

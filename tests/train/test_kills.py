@@ -39,7 +39,11 @@ def test_forty_random_kills_end_in_the_same_bits(home):
 
 
 @pytest.mark.parametrize(
-    ("save", "stride"), [(1, 4), (3, 2)], ids=["the first save", "a save that prunes"]
+    ("save", "stride"),
+    [
+        pytest.param(1, 4, id="the first save"),
+        pytest.param(3, 2, id="a save that prunes", marks=pytest.mark.long(minutes=1)),
+    ],
 )
 def test_a_kill_at_io_calls_all_through_a_save_ends_in_the_same_bits(home, save, stride):
     """Every second call, or fourth: neighbours leave the same files behind, or nearly."""
