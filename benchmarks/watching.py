@@ -34,7 +34,8 @@ from unisono.records.follow import Follower
 
 SETTLING = 2.0  # seconds after a change that count for neither side
 PROCESSES = 2
-ALL_PARTS = {"0/head", "0/machines", "0/now", "0/findings", "0/course", "0/charts"}
+ALL_PARTS = {"0/head", "0/machines", "0/now", "0/findings", "0/course", "0/charts",
+             "0/over", "0/answers"}  # fmt: skip
 
 
 def main() -> None:

@@ -124,14 +124,16 @@ def test_report_page_and_watch_say_it():
     ):
         assert "4.02 EUR" in text
         assert "waiting for the network 2.0" in text
-    shown = now_of(run, now()).cost
-    assert shown.startswith("4.02 EUR so far, 72.00 an hour; lately computing")
+    shown = now_of(run, now(), open_case(run, now())).cost
+    assert shown == (
+        "4.02 EUR so far, 72.00 an hour; of it computing 2.00 and waiting for the network 2.00"
+    )
 
 
 def test_a_run_that_has_not_begun_costs_nothing():
     run = priced(healthy_run(starts=(), ranks={}, validations=(), saves=(), ends=()))
     assert not diagnose(run, now()).cost
-    assert spent_so_far(open_case(run, now()), None) == ""
+    assert spent_so_far(open_case(run, now()), open_case(run, now())) == ""
 
 
 def test_prices_that_cannot_be_read_are_no_prices():

@@ -10,7 +10,7 @@ from live_page.made_files import add_events, write_run
 from report.rich_run import rich_run
 from unisono.live_page import parts
 from unisono.live_page.followed_run import FollowedRun
-from unisono.records import follow
+from unisono.records import follow, skim
 from unisono.records.view import read_run
 from unisono.report.machine_curves import sampled_machines
 from unisono.report.machine_panels import machine_panels, network_panel
@@ -66,7 +66,9 @@ def test_money_of_all_starts_counts_although_old_updates_are_forgotten(tmp_path,
 def test_starts_of_a_process_whose_history_is_skipped_are_known(written, monkeypatch):
     monkeypatch.setattr(follow, "RECENT_BYTES", 2000)
     monkeypatch.setattr(follow, "TAIL_BYTES", 700)
+    monkeypatch.setattr(skim, "SKIMMED", 4)
     run = followed(written)
+    assert run.complete()
     assert run.view.starts == read_run(written).starts
     assert [s.step for s in run.view.ranks[1]] == [
         s.step for s in run.view.ranks[0][-len(run.view.ranks[1]) :]
@@ -110,7 +112,7 @@ def test_every_part_escapes_what_comes_from_the_run(tmp_path):
     samples = tuple(_sampled(one, evil) for one in named[0].validations)
     path = write_run(tmp_path / "run", replace(named[0], validations=samples))
     run = followed(path)
-    drawn = {**parts.head(run), **parts.state(run), **parts.charts(run)}
+    drawn = {**parts.head(run), **parts.state(run), **parts.charts(run), **parts.whole_run(run)}
     drawn |= parts.runs_table([run, run], [evil, "b"])
     drawn |= parts.comparison([run, run], [evil, "b"])
     for name, text in drawn.items():
@@ -135,7 +137,7 @@ def _sampled(validation, words):
 def test_a_run_that_has_written_nothing_yet_has_a_page(tmp_path):
     (tmp_path / "config.toml").write_text("")
     run = followed(tmp_path)
-    for draw in (parts.head, parts.state, parts.charts):
+    for draw in (parts.head, parts.state, parts.charts, parts.whole_run):
         assert all(isinstance(text, str) for text in draw(run).values())
     add_events(tmp_path, [start(time=BEGAN), step(1)])
     run.look()

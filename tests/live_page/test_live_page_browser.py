@@ -69,6 +69,11 @@ def test_a_run_is_followed_from_its_first_updates_over_its_end_and_a_restart(
         loss.locator(".dots.second").wait_for()  # validations are drawn
         page.locator(".sample .final").first.wait_for()
         assert "cost so far" in text_of(page, ".figures")
+        panel(page, "Over the run").wait_for()
+        page.get_by_text("for the same updates").or_(page.get_by_text("of machines")).wait_for()
+        answers = page.locator("#run-0 [data-part$='/answers'] .card")
+        assert answers.count() == 11
+        assert "The run is going on" in answers.first.inner_text()
         # Pointing at a chart goes on while it changes.
         point_at(page, loss, 0.5)
         step = step_of(page)
@@ -86,6 +91,7 @@ def test_a_run_is_followed_from_its_first_updates_over_its_end_and_a_restart(
             wait_for_step(page, stopped_at + 20)
             page.locator(".shape.start").first.wait_for(state="attached")
         wait_for_state(page, "failed")  # it was killed
+        answers.filter(has_text="The run broke off").wait_for()
         assert overflow(page) == 0
         assert page.troubles == []
         assert {url.split("?")[0] for url in page.asked} == {
@@ -111,6 +117,7 @@ def test_several_runs_are_compared_and_one_is_shown_in_full(tmp_path, opened):
         assert evil in page.title()
         shown = page.locator("article.run:visible")
         assert shown.locator("h1").inner_text() == "plain"
+        assert "kWh" in shown.locator(".figures").inner_text()
         page.locator(".tabs a").nth(1).click()
         assert shown.locator("h1").inner_text() == evil
         assert page.locator("img").count() == 0

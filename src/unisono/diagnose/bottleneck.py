@@ -44,12 +44,14 @@ def _savings(ledger: Ledger) -> dict[str, float]:
     # which one has more to do, can only be evened out.
     slow = late if why is None or why.kind != "tokens" else None
     return {
-        "network": sum(row.wire for row in rows),
-        "straggler": sum(slow.cost(row) if slow else row.waiting for row in rows),
-        "data": sum(row.data_cost for row in rows),
+        "network": sum(row.updates * row.wire for row in rows),
+        "straggler": sum(
+            row.updates * (slow.cost(row) if slow else row.waiting) for row in rows
+        ),
+        "data": sum(row.updates * row.data_cost for row in rows),
         "evaluation": ledger.evaluation,
         "checkpoint": ledger.checkpoint,
-        "other": sum(row.parts["other"] for row in rows),
+        "other": sum(row.updates * row.parts["other"] for row in rows),
     }
 
 
@@ -71,8 +73,8 @@ def _cause(saved: dict[str, float], ledger: Ledger) -> str:
 def _without(cause: str, saved: dict[str, float], ledger: Ledger) -> float | None:
     if cause == "compute" or not ledger.rows:
         return None
-    updates = len(ledger.rows)
-    per_step = sum(row.seconds for row in ledger.rows) / updates
+    updates = ledger.updates
+    per_step = sum(row.updates * row.seconds for row in ledger.rows) / updates
     if cause not in IN_A_STEP:
         per_step += (ledger.evaluation + ledger.checkpoint) / updates
     return round(max(0.0, per_step - saved[cause] / updates), 6)

@@ -4,6 +4,7 @@ Answers and rules read the same conclusions here (`divergence`, `overfits`, `mem
 so that no piece of advice contradicts another.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -30,23 +31,30 @@ COSTLY_EVALUATION = 0.20  # of the time
 
 @dataclass(frozen=True)
 class Case:
-    """A run, the moment it is looked at (Unix time), and what follows from both."""
+    """A run, the moment it is looked at (Unix time), and what follows from both.
+
+    Where `run` has only some of the updates of a long run, `dense` has its latest ones, all of
+    them, to which samples of the machines can be joined. `joules` are those that its GPUs have
+    used, if somebody has counted them already.
+    """
 
     run: RunView
     now: float
     sessions: tuple[RunSession, ...]
     ledger: Ledger
     bottleneck: Bottleneck
+    dense: RunView | None = None
+    joules: float | None = None
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """Return what each machine sent and received."""
-        return nodes_of(self.run)
+        return nodes_of(self.dense or self.run)
 
     @cached_property
     def loads(self) -> tuple[Load, ...]:
         """Return how busy the machines were."""
-        return loads_of(self.run)
+        return loads_of(self.dense or self.run)
 
     @cached_property
     def divergence(self) -> str:
@@ -172,6 +180,19 @@ def open_case(run: RunView, now: float) -> Case:
     if run.imported is not None:
         return Case(run, now, sessions, ledger, computed_bottleneck(run.imported, ledger))
     return Case(run, now, sessions, ledger, find_bottleneck(ledger))
+
+
+def open_sample(
+    run: RunView,
+    now: float,
+    stands_for: Mapping[int, int],
+    dense: RunView,
+    joules: float | None,
+) -> Case:
+    """Open a case on a run of which only some updates are known, and how many each is."""
+    sessions = sessions_of(run)
+    ledger = keep_ledger(run, sessions, stands_for)
+    return Case(run, now, sessions, ledger, find_bottleneck(ledger), dense, joules)
 
 
 def open_without_ledger(run: RunView, now: float) -> Case:

@@ -135,8 +135,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """Everything a diagnosis found out about a run.
 
     `note` is the small print to the headline: signature and interval of BLEU, if something
-    was scored. `cost` is there if the settings name a price, `adaptation` if the run
-    started from other weights.
+    was scored. `cost` is there if the settings name a price or energy was measured,
+    `adaptation` if the run started from other weights.
     """
 
     format: int = FORMAT

@@ -42,7 +42,6 @@ def page(
     """Return everything as lines for a terminal of so many columns."""
     lines = [_title(run, now, width), _progress(now, width), Text()]
     lines += [_numbers(view, now), *_curve(outline, width), *_validation(view)]
-    lines += [Text(f"cost  {printable(now.cost)}")] if now.cost else []
     if now.lanes:
         lines += [Text(), _legend(), *_bars(now.lanes, width)]
     if now.machines:
@@ -50,7 +49,9 @@ def page(
     sample = _sample(view)
     for line in (*lines, *sample):
         line.truncate(width, overflow="ellipsis")
-    said = [_line("now", now.verdict, "bold")] if now.verdict else []
+    costs = [("cost", now.cost), ("power", now.energy)]
+    said = [_line(name, words, "") for name, words in costs if words]
+    said += [_line("now", now.verdict, "bold")] if now.verdict else []
     said += [_line("found", one.summary, "bold yellow") for one in now.findings[:MOST_FINDINGS]]
     said += [_line("lost", event.message, "bold red") for event in view.losses[-3:]]
     said += [_line("note", event.message, "bold yellow") for event in view.warnings[-3:]]

@@ -11,7 +11,7 @@ from unisono.diagnose.bottleneck import IN_A_STEP, find_bottleneck
 from unisono.diagnose.case import Case, open_case, open_without_ledger
 from unisono.diagnose.diagnosis import exchange_name
 from unisono.diagnose.evidence.ledger import Ledger, LedgerRow
-from unisono.diagnose.evidence.spending import spent_so_far
+from unisono.diagnose.evidence.spending import energy_so_far, spent_so_far
 from unisono.diagnose.evidence.straggler import Late, late_of
 from unisono.diagnose.report import Bottleneck, Finding
 from unisono.diagnose.rules import RULES
@@ -131,10 +131,14 @@ class CurrentState(RunProgress):
     findings: tuple[Finding, ...] = ()
     machines: tuple[MachineNow, ...] = ()
     cost: str = ""
+    energy: str = ""
 
 
-def now_of(view: RunView, now: float) -> CurrentState:
-    """Return the state of the run of `view` at `now` (Unix time)."""
+def now_of(view: RunView, now: float, whole: Case | None = None) -> CurrentState:
+    """Return the state of the run of `view` at `now` (Unix time).
+
+    `whole` is a case on all of its updates, which say what its cost was spent on.
+    """
     case, recent = open_without_ledger(view, now), recent_case(view, now)
     progress = progress_of(case)
     is_over = progress.state in ("finished", "stopped")
@@ -145,7 +149,8 @@ def now_of(view: RunView, now: float) -> CurrentState:
         verdict=verdict(recent) if recent else "",
         findings=findings_of(recent) if recent else (),
         machines=() if is_over else machines_now(view, now),
-        cost=spent_so_far(case, recent.bottleneck.shares if recent else None),
+        cost=spent_so_far(case, whole),
+        energy=energy_so_far(case, whole.joules) if whole else "",
     )
 
 

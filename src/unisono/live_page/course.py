@@ -91,6 +91,11 @@ def bin_of(updates: Sequence[StepTaken]) -> UpdateBin:
     )
 
 
+def _paused(before: StepTaken, after: StepTaken) -> bool:
+    """Return whether time passed between two updates, not counting updates left out."""
+    return after.step <= before.step + 1 and not follows(before, after)
+
+
 @dataclass
 class Course:
     """All updates of a run that stand, in bins. It hears every event of a `Follower`."""
@@ -113,7 +118,7 @@ class Course:
         if rank != 0:
             return
         if isinstance(event, StepTaken):
-            if self._before is not None and not follows(self._before, event):
+            if self._before is not None and _paused(self._before, event):
                 self._pauses.append((self._before.time, event.time - event.seconds))
             self._before = event
             self._open.append(event)

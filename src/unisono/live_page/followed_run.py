@@ -2,15 +2,18 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from unisono.cost_model.prices import prices_of
 from unisono.diagnose.case import Case, open_without_ledger
 from unisono.diagnose.evidence.plateau import MORE, LossForecast
-from unisono.diagnose.evidence.spending import spent_in, spent_so_far
+from unisono.diagnose.evidence.spending import spent_in
+from unisono.live.run_history import RunHistory
 from unisono.live.window import OVER, RunProgress, progress_of
 from unisono.live_page.course import Course
 from unisono.live_page.machine_course import MachineCourse
+from unisono.records.events import AnyEvent
 from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import Sampled
@@ -21,18 +24,29 @@ from unisono.report.panels import ceiling
 
 
 class Courses(Course):
-    """The course of a run and of its machines."""
+    """The course of a run and of its machines, and what the answers need of its past."""
 
     def __init__(self) -> None:
         super().__init__()
         self.machines: dict[int, MachineCourse] = {}
+        self.history = RunHistory()
+
+    def forget(self, rank: int) -> None:
+        super().forget(rank)
+        self.history.forget(rank)
+
+    def hear(self, rank: int, event: AnyEvent) -> None:
+        super().hear(rank, event)
+        self.history.hear(rank, event)
 
     def forget_samples(self, rank: int) -> None:
         """Begin with a machine anew."""
         self.machines[rank] = MachineCourse()
+        self.history.forget_samples(rank)
 
     def hear_sample(self, rank: int, sample: Sampled) -> None:
         """Take note of a sample of a machine."""
+        self.history.hear_sample(rank, sample)
         self.machines[rank].add(sample)
         self.machines[rank].settle(self)
 
@@ -48,25 +62,38 @@ class Courses(Course):
 
 
 class FollowedRun:
-    """A run that is read again and again, also when another one begins in its directory."""
+    """A run that is read again and again, also when another one begins in its directory.
+
+    The first look at a long run is `sparse`: quick, but without what is highest and lowest.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._config = _identity(path)
-        self._follow()
+        self._follow(sparse=True)
 
-    def _follow(self) -> None:
+    def _follow(self, *, sparse: bool) -> None:
         self.course = Courses()
         self._forecast: LossForecast | None = None
         self._forecast_of: tuple[int, float] | None = None
-        self._follower = Follower(self.path, recent=True, listener=self.course)
+        self._follower = Follower(self.path, recent=True, listener=self.course, sparse=sparse)
+        self.course.history.least = self._follower.stride
+        self.is_sparse = sparse and self._follower.stride > 1
+
+    def complete(self) -> bool:
+        """Read everything of a run whose first look was sparse; return whether it was."""
+        if not self.is_sparse:
+            return False
+        self._follow(sparse=False)
+        self.look()
+        return True
 
     def look(self) -> None:
         """Read what is new."""
         config = _identity(self.path)
         if any(config) and config != self._config:
             self._config = config
-            self._follow()
+            self._follow(sparse=False)
         self.view = self._follower.look()
         self.course.settle()
         self.now = time.time()
@@ -134,9 +161,14 @@ class FollowedRun:
         spent = spent_in(self.case, prices)
         return (spent.money, prices.currency, spent.per_hour) if spent.money else None
 
-    def cost_words(self, recent: Case | None) -> str:
-        """Say what the run has cost and on what, lately; "" without a price."""
-        return spent_so_far(self.case, recent.bottleneck.shares if recent else None)
+    @property
+    def joules(self) -> float | None:
+        """Return what the GPUs have used; None where that was not measured, or not all read."""
+        return None if self.is_sparse else self.course.history.joules(self.view)
+
+    def whole(self) -> Case:
+        """Open a case on the whole run."""
+        return replace(self.course.history.case(self.view, self.now), joules=self.joules)
 
     @property
     def computes_here(self) -> bool:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Template
+from jinja2.environment import TemplateModule
 
 from unisono.diagnose.answers.duration import answer_duration
+from unisono.diagnose.diagnosis import judge
 from unisono.diagnose.evidence.curve import loss_curve, lowest
 from unisono.diagnose.evidence.scores import best_scored, bleu_words
+from unisono.diagnose.evidence.spending import energy_so_far, spending_words
 from unisono.diagnose.report import Finding
 from unisono.diagnose.wording import percent
 from unisono.live.machines import machines_now, words
@@ -21,25 +23,41 @@ from unisono.live.window import findings_of, recent_case, verdict_finding
 from unisono.live_page.followed_run import FollowedRun
 from unisono.live_page.live_charts import live_charts
 from unisono.records.events import Found
+from unisono.report.charts import drawn
 from unisono.report.comparison import HUES, over_steps, over_time
-from unisono.report.facts import SEVERITIES, STATE_TONES, Tile, about, samples_over_time, spaced
+from unisono.report.drawing import Drawing
+from unisono.report.facts import (
+    SEVERITIES,
+    STATE_TONES,
+    Tile,
+    TimeSlice,
+    about,
+    bottleneck_words,
+    samples_over_time,
+    slices,
+    spaced,
+)
 from unisono.report.page import page_environment
-from unisono.report.step_bars import BAR_PARTS, node_bars
+from unisono.report.panel import Span, step_ticks
+from unisono.report.panels import parts_panel
+from unisono.report.step_bars import BAR_PARTS, Bar, node_bars
 from unisono.units import duration
 
 NO_VALUE = "–"
 MOST_SAID = 30
-PAGE_PARTS = ("head", "now", "machines", "findings", "course", "charts", "translations")
+PAGE_PARTS = ("head", "now", "machines", "findings", "over", "answers", "course", "charts",
+              "translations")  # fmt: skip
 
 
 @cache
-def templates() -> Template:
+def templates() -> TemplateModule:
     """Return the macros of all parts, parsed once."""
-    return page_environment(Path(__file__).parent).get_template("parts.html.jinja")
+    environment = page_environment(Path(__file__).parent)
+    return environment.get_template("parts.html.jinja").module
 
 
 def _rendered(macro: str, *values: object) -> str:
-    return str(getattr(templates().module, macro)(*values)).strip()
+    return str(getattr(templates(), macro)(*values)).strip()
 
 
 @dataclass(frozen=True)
@@ -105,11 +123,13 @@ def _tiles(run: FollowedRun) -> list[Tile]:
 
 
 def _money(run: FollowedRun) -> Tile:
-    spent = run.spent
+    spent, energy = run.spent, energy_so_far(run.case, run.joules)
     if spent is None:
-        return Tile("cost", NO_VALUE, "no price in the settings")
+        missing = "energy of the GPUs" if energy else "no price in the settings"
+        return Tile("cost", energy or NO_VALUE, missing)
     money, currency, hourly = spent
-    return Tile("cost so far", f"{money:,.2f} {currency}", f"{hourly:,.2f} an hour")
+    more = f", {energy}" if energy else ""
+    return Tile("cost so far", f"{money:,.2f} {currency}", f"{hourly:,.2f} an hour{more}")
 
 
 def state(run: FollowedRun) -> dict[str, str]:
@@ -119,10 +139,9 @@ def state(run: FollowedRun) -> dict[str, str]:
     found = findings_of(case) if case else ()
     bars = node_bars(case.run, case.ledger) if case else []
     keys = [(name, words) for name, words in BAR_PARTS.items()]
-    cost = run.cost_words(case)
     title = "What held it up last" if run.is_over else "What holds it up now"
     said = [first.summary, first.advice] if first else ["", ""]
-    now = [title, *said, bars, cost, keys]
+    now = [title, *said, bars, keys]
     return {
         "now": _rendered("now_section", *now),
         "findings": _rendered("findings", [_card(one) for one in found], _said(run)),
@@ -171,13 +190,56 @@ def _words_of(found: Found) -> tuple[str, str]:
     return found.summary, SEVERITIES.get(found.severity, "plain")
 
 
+def whole_run(run: FollowedRun) -> dict[str, str]:
+    """Return where the time of the whole run went, and the eleven answers, so far."""
+    case = run.whole()
+    found = judge(case)
+    time = TimeSpent(
+        bars=tuple(node_bars(case.run, case.ledger)),
+        slices=tuple(slices(found)) if case.ledger.rows else (),
+        words=bottleneck_words(found),
+        cost=tuple(spending_words(found.cost)) if found.cost else (),
+        parts=drawn([parts_panel(case.ledger)], run.span),
+        span=run.span,
+        ticks=tuple(step_ticks(run.span)),
+        how=_how_many(len(case.ledger.rows), case.ledger.updates),
+    )
+    return {
+        "over": _rendered("over_the_run", time),
+        "answers": _rendered("answers", found.headline, found.answers, time.how),
+    }
+
+
+@dataclass(frozen=True)
+class TimeSpent:
+    """Where the time of a run went until now. `how` says which updates were looked at."""
+
+    bars: tuple[Bar, ...]
+    slices: tuple[TimeSlice, ...]
+    words: str
+    cost: tuple[str, ...]
+    parts: tuple[Drawing, ...]
+    span: Span
+    ticks: tuple[float, ...]
+    how: str
+
+
+def _how_many(looked_at: int, updates: int) -> str:
+    if looked_at == updates:
+        return ""
+    return (
+        f"From {looked_at:,} of {updates:,} updates, evenly spread; what the machines did from "
+        "the latest ones. `unisono report` looks at all."
+    )
+
+
 def charts(run: FollowedRun) -> dict[str, str]:
     """Return all charts of a run, and its latest translations."""
-    drawn = live_charts(run)
+    made = live_charts(run)
     return {
         "about": _rendered("about", about(run.view)),
-        "course": _rendered("course", drawn),
-        "charts": _rendered("machine_charts", drawn),
+        "course": _rendered("course", made),
+        "charts": _rendered("machine_charts", made),
         "translations": _rendered("translations", samples_over_time(run.view)),
     }
 

@@ -1,7 +1,7 @@
 """One thread reads all runs for all browsers, and bounds what that costs a run on this machine.
 
 Each kind of drawing is due again after the time in which it costs its share of the clock: a
-look of 2 ms every 3 s, charts of 16 ms every 20 s. On a machine where no run computes, or when
+look of 2 ms every 5 s, charts of 8 ms every 27 s. On a machine where no run computes, or when
 all are over, drawings may cost 50 times as much.
 """
 
@@ -19,7 +19,7 @@ from unisono.live_page.hub import Hub
 LEAST_PAUSE = 1.0  # between two looks
 UNWATCHED_SECONDS = 30.0  # between two looks when nobody has the page open
 # Shares of one core. They add up to 0.2 %: sending counts, too, and a run may lose 0.3 %.
-LOOK_SHARE, CHART_SHARE, STATE_SHARE = 0.0006, 0.0006, 0.0008
+LOOK_SHARE, CHART_SHARE, STATE_SHARE, ANSWER_SHARE = 0.0004, 0.0003, 0.0005, 0.0008
 ELSEWHERE = 50.0
 
 
@@ -55,10 +55,12 @@ class RunReader:
         self._names, self._hub = names, hub
         self._changed, self._failed = changed, failed
         self._wake, self._leaving, self.watched = threading.Event(), False, False
+        self._is_first = True
         self._look = Chore(self._heads, LOOK_SHARE)
         self._chores = [
             Chore(self._of_each(parts.charts), CHART_SHARE),
             Chore(self._of_each(parts.state), STATE_SHARE),
+            Chore(self._of_each(parts.whole_run), ANSWER_SHARE),
         ]
         if len(paths) > 1:
             self._chores.append(Chore(self._comparison, CHART_SHARE / 2))
@@ -79,6 +81,7 @@ class RunReader:
         self._thread.join()
 
     def _work(self) -> None:
+        parts.templates()
         while not self._leaving:
             try:
                 self._round()
@@ -98,6 +101,13 @@ class RunReader:
         for chore in self._chores:
             if now >= chore.due:
                 self._tell(chore.done(now, self._factor))
+        is_first, self._is_first = self._is_first, False
+        if any(run.complete() for run in self._runs):  # one run in a round
+            self.wake()
+        elif not is_first:
+            return
+        for chore in (self._look, *self._chores):  # to read the past costs once
+            chore.due = now
 
     def _factor(self) -> float:
         here = any(run.computes_here for run in self._runs)

@@ -31,6 +31,7 @@ from unisono.records.events import (
 )
 from unisono.records.layout import RunDirectory, numbered_files
 from unisono.records.monitor_events import Machine, MachineLog, Sampled, told_apart
+from unisono.records.skim import some_samples, some_updates, stride_of
 from unisono.records.status import leader_lives
 from unisono.small_files import LONGEST_EVENT, open_regular
 
@@ -39,7 +40,6 @@ KEPT_SAMPLES = 300
 OUTLINE = 400  # points of the loss curve: at least this many, at most twice
 TAIL_BYTES = 2**17  # at a time: more would take more memory, and save no time
 RECENT_BYTES = 2**18  # of a file, at least: a start and what came shortly before
-RARE = (b'"kind":"started"', b'"kind":"lost"')  # what is wanted of history that is skipped
 
 
 class Listener(Protocol):
@@ -86,19 +86,16 @@ class _Tail:
         """Return whether the file is shorter than before: another run began here."""
         return _bytes_of(self.path) < self.read
 
-    def rare_lines(self, until: int) -> Iterator[bytes]:
-        """Yield what is rare among the lines before a byte, and skip the others."""
+    def history(self, until: int) -> Iterator[bytes]:
+        """Yield the lines that end before a byte."""
         with suppress(OSError), open_regular(self.path) as file:
-            torn, place = b"", 0
-            while data := file.read(min(TAIL_BYTES, until - place)):
-                place += len(data)
-                data = torn + data
-                whole = data.rfind(b"\n") + 1
-                torn = data[whole:][:LONGEST_EVENT]
-                self.read = place - len(torn)
-                if any(kind in data for kind in RARE):
-                    lines = data[:whole].split(b"\n")
-                    yield from (line for line in lines if any(k in line for k in RARE))
+            torn = b""
+            while data := file.read(min(TAIL_BYTES, until - self.read)):
+                self.read += len(data)
+                *lines, torn = (torn + data).split(b"\n")
+                torn = torn[:LONGEST_EVENT]
+                yield from lines
+            self.read -= len(torn)
 
     def lines(self) -> Iterator[bytes]:
         """Yield the new lines."""
@@ -174,7 +171,11 @@ class _Sampler:
     warnings: list[Warned] = field(default_factory=list)
 
     def look(self) -> None:
-        for event in sampled.from_lines(self.tail.lines(), self.tail.damaged):
+        self.hear(self.tail.lines())
+
+    def hear(self, lines: Iterable[bytes]) -> None:
+        """Take note of the samples in some lines."""
+        for event in sampled.from_lines(lines, self.tail.damaged):
             if isinstance(event, Machine):
                 self.machines.append(event)
             elif isinstance(event, Sampled):
@@ -189,15 +190,22 @@ class _Sampler:
 
 
 class Follower:
-    """Reads a run repeatedly; if `recent`, it skips the history of all ranks but rank 0.
+    """Reads a run repeatedly; if `recent`, it reads little of the history of some files.
 
-    Rank 0 records the history of the run, so its file is always read from the beginning. With
-    a `listener`, who hears of every event that is read, starts and losses are not skipped, nor
-    are samples.
+    Rank 0 records the history of the run, so its file is always read from the beginning, and
+    those of other ranks and of the samplers only from their last part on. With a `listener`,
+    who wants to know of the past, the samples are all read, and of the other ranks' updates
+    every `stride`th, which is the same for all. If `sparse`, so are the updates of rank 0 and
+    the samples: that is quick, and misses what is highest and lowest.
     """
 
     def __init__(
-        self, path: Path, *, recent: bool = False, listener: Listener | None = None
+        self,
+        path: Path,
+        *,
+        recent: bool = False,
+        listener: Listener | None = None,
+        sparse: bool = False,
     ) -> None:
         self._listener, self._skims = listener or _Nobody(), listener is not None
         self._path, self._directory, self._damage = path, RunDirectory(path), DamageLog(path)
@@ -206,7 +214,10 @@ class Follower:
         self._corpus = self._damage.table(self._directory.corpus)
         self._ranks: dict[int, _Rank] = {}
         self._samplers: dict[int, _Sampler] = {}
-        self._skipped = _history(path, samples=not self._skims) if recent else {}
+        self._skipped = _history(path, leader=sparse, samples=sparse or not self._skims)
+        self._skipped = self._skipped if recent else {}
+        events = (size for path, size in self._skipped.items() if path.parent.name == "events")
+        self.stride = stride_of(max(events, default=0))
 
     @property
     def outline(self) -> list[tuple[int, float]]:
@@ -223,7 +234,7 @@ class Follower:
         for number, path in _files(self._path / "monitor"):
             if number not in self._samplers or self._samplers[number].tail.began_anew:
                 self._listener.forget_samples(number)
-                self._samplers[number] = _Sampler(self._tail(path), number, self._listener)
+                self._samplers[number] = self._sampler(number, path)
             self._look_at(self._samplers[number])
         return self._view()
 
@@ -232,14 +243,22 @@ class Follower:
         self._damage.lines(told.tail.path, told.tail.damaged)
 
     def _rank(self, number: int, path: Path) -> _Rank:
+        skipped = self._skipped.pop(path, 0)
         if not self._skims:
-            return _Rank(self._tail(path), number, self._listener)
+            return _Rank(_Tail(path, read=skipped), number, self._listener)
         rank = _Rank(_Tail(path), number, self._listener)
-        rank.hear(rank.tail.rare_lines(self._skipped.pop(path, 0)))
+        rank.hear(some_updates(rank.tail.history(skipped), self.stride))
+        if self.stride > 1:
+            rank.steps.clear()  # the latest updates are those that follow
         return rank
 
-    def _tail(self, path: Path) -> _Tail:
-        return _Tail(path, read=self._skipped.pop(path, 0))
+    def _sampler(self, number: int, path: Path) -> _Sampler:
+        skipped = self._skipped.pop(path, 0)
+        if not self._skims:
+            return _Sampler(_Tail(path, read=skipped), number, self._listener)
+        sampler = _Sampler(_Tail(path), number, self._listener)
+        sampler.hear(some_samples(sampler.tail.history(skipped), stride_of(skipped)))
+        return sampler
 
     def _view(self) -> view.RunView:
         leader = self._ranks[0].others if 0 in self._ranks else []
@@ -273,11 +292,11 @@ class Follower:
         )
 
 
-def _history(run: Path, *, samples: bool) -> dict[Path, int]:
-    """Return how many bytes of each file to skip; this may cut a line in two."""
-    skipped = [path for number, path in _files(run / "events") if number]
-    skipped += [path for _, path in _files(run / "monitor")] if samples else []
-    return {path: max(0, _bytes_of(path) - RECENT_BYTES) for path in skipped}
+def _history(run: Path, *, leader: bool, samples: bool) -> dict[Path, int]:
+    """Return how many bytes of each file are history; this may cut a line in two."""
+    past = [path for number, path in _files(run / "events") if number or leader]
+    past += [path for _, path in _files(run / "monitor")] if samples else []
+    return {path: max(0, _bytes_of(path) - RECENT_BYTES) for path in past}
 
 
 def _files(directory: Path) -> Iterator[tuple[int, Path]]:

@@ -9,8 +9,9 @@ beyond that, they spent waiting for it. (StepTaken: `backward` does not hold `ex
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
+from types import MappingProxyType
 
 from unisono.diagnose.evidence.sessions import RunSession
 from unisono.records.events import StepTaken
@@ -29,7 +30,8 @@ class LedgerRow:
     process would have reached the exchange had no process waited for data. `hidden` is the
     exchange that the backward pass hid, on the process where it was least. `complete` says
     that every process left a record; if not, the exchange cannot be split and counts as
-    `wire`. `alone` says that one process made the update.
+    `wire`. `alone` says that one process made the update. The row stands for so many
+    `updates`: more than one only where most of a long run are left out.
     """
 
     step: int
@@ -45,6 +47,7 @@ class LedgerRow:
     alone: bool
     waits: dict[int, float] = field(default_factory=dict)
     hidden: float = 0.0
+    updates: int = 1
 
     @property
     def compute(self) -> float:
@@ -106,10 +109,12 @@ class Ledger:
     def seconds(self) -> dict[str, float]:
         """Return the seconds of each cause but `other`."""
         return {
-            "compute": sum(row.compute for row in self.rows),
-            "network": sum(row.wire for row in self.rows),
-            "straggler": sum(row.waiting for row in self.rows),
-            "data": sum(row.parts["data"] + row.parts["copy"] for row in self.rows),
+            "compute": sum(row.updates * row.compute for row in self.rows),
+            "network": sum(row.updates * row.wire for row in self.rows),
+            "straggler": sum(row.updates * row.waiting for row in self.rows),
+            "data": sum(
+                row.updates * (row.parts["data"] + row.parts["copy"]) for row in self.rows
+            ),
             "evaluation": self.evaluation,
             "checkpoint": self.checkpoint,
         }
@@ -140,9 +145,15 @@ class Ledger:
 
     @property
     def _nameless(self) -> float:
-        named = sum(self.seconds.values()) + sum(row.parts["recording"] for row in self.rows)
+        named = sum(self.seconds.values())
+        named += sum(row.updates * row.parts["recording"] for row in self.rows)
         named += self.starting + self.ending + self.undone
         return max(0.0, self.wall - named)
+
+    @property
+    def updates(self) -> int:
+        """Return how many updates the rows stand for."""
+        return sum(row.updates for row in self.rows)
 
     def mean(self, part: str) -> float:
         """Return the mean seconds of `part` in a usual update."""
@@ -153,8 +164,15 @@ class Ledger:
         return fmean(row.seconds for row in self.usual) if self.rows else 0.0
 
 
-def keep_ledger(run: RunView, sessions: Sequence[RunSession]) -> Ledger:
-    """Account for every update and for the time between updates."""
+def keep_ledger(
+    run: RunView,
+    sessions: Sequence[RunSession],
+    stands_for: Mapping[int, int] = MappingProxyType({}),
+) -> Ledger:
+    """Account for every update and for the time between updates.
+
+    Where `run` has only some of the updates, `stands_for` says how many each of them is.
+    """
     rows, columns = [], _by_step(run)
     previous = None
     for step in run.steps:
@@ -163,7 +181,8 @@ def keep_ledger(run: RunView, sessions: Sequence[RunSession]) -> Ledger:
         session = _session_at(sessions, step.time)
         ranks = sorted(rank for rank in columns[step.step] if rank < session.size)
         records = [columns[step.step][rank] for rank in ranks]
-        rows.append(_row(records, ranks, session.size, first=session is not previous))
+        row = _row(records, ranks, session.size, first=session is not previous)
+        rows.append(replace(row, updates=stands_for.get(step.step, 1)) if stands_for else row)
         previous = session
     latest = _of_the_last_session(run, sessions)
     evaluation = sum(e.seconds for e in run.validations if math.isfinite(e.seconds))

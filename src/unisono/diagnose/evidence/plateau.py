@@ -10,6 +10,7 @@ added to the fitted curve in another order, many times, and each such curve is f
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,10 +132,13 @@ def _scatter(residuals: Rows, losses: Rows, *, falls: bool) -> Rows:
     Around the flat line that stands for a rising curve, the rise itself would count as scatter;
     there it is normal, and as wide as the second differences say.
     """
-    random, size = np.random.default_rng(FORECAST_SEED), (REPLICATES, len(losses))
+    # Python's generator: to load numpy's takes 2 MB in a live page that has 60.
+    random, size = Random(FORECAST_SEED), (REPLICATES, len(losses))
+    count = REPLICATES * len(losses)
     if falls:
-        return random.choice(residuals, size=size)
-    return noise_of(losses.tolist()) * random.normal(size=size)
+        return residuals[np.reshape(random.choices(range(len(residuals)), k=count), size)]
+    normal: Rows = np.reshape([random.gauss() for _ in range(count)], size)
+    return noise_of(losses.tolist()) * normal
 
 
 def _widened(points: int) -> float:

@@ -5,25 +5,21 @@ session's start to its end. The time between two sessions does not count: nobody
 whether the machines were still rented.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from unisono.cost_model.prices import Prices, prices_of
 from unisono.diagnose.case import Case
 from unisono.diagnose.evidence.counterfactual import one_machine
+from unisono.diagnose.evidence.energy import energy_of, energy_words, joules_of
 from unisono.diagnose.evidence.sessions import RunSession
-from unisono.diagnose.report import Alternative, Energy, Shares, Spending
-from unisono.diagnose.wording import listing, percent
-from unisono.records.monitor_events import MachineLog
+from unisono.diagnose.report import Alternative, Spending
+from unisono.diagnose.wording import listing
 from unisono.records.view import RunView
 from unisono.units import duration
 
 HOUR = 3600.0
-WATT_HOURS_PER_KWH = 1000.0
 WORTH_SAYING = 0.01  # of the time
 WORTH_REMINDING = 60.0  # seconds for which machines are idle
-LONGEST_GAP = 120.0  # seconds for which one sample of the power may count
 PURPOSES = {
     "compute": "computing",
     "network": "waiting for the network",
@@ -38,11 +34,12 @@ PURPOSES = {
 
 
 def spending_of(case: Case) -> Spending | None:
-    """Return what the run cost; None if its settings name no price."""
+    """Return what the run cost; None if no price is known, and no energy was measured."""
     prices = prices_of(case.run.config)
-    energy = _energy(case.run, prices)
+    used = case.joules if case.joules is not None else joules_of(case.run)
+    energy = energy_of(used, prices)
     spent = spent_in(case, prices)
-    if not spent.money and (energy is None or not (energy.money or energy.co2_grams)):
+    if not spent.money and energy is None:
         return None
     return Spending(
         currency=prices.currency,
@@ -70,26 +67,31 @@ def spending_words(spent: Spending) -> list[str]:
             f"the same updates: {_money(spent, alone.money)}."
         )
     if (energy := spent.energy) is not None:
-        price = f", {_money(spent, energy.money)}" if energy.money else ""
-        emitted = f", {energy.co2_grams / 1000:,.2f} kg of CO₂" if energy.co2_grams else ""
-        sentences.append(f"The GPUs used {energy.kwh:,.3f} kWh{price}{emitted}.")
+        sentences.append(f"The GPUs used {energy_words(energy, spent.currency)}.")
     return sentences
 
 
-def spent_so_far(case: Case, recent: Shares | None) -> str:
+def spent_so_far(case: Case, whole: Case | None = None) -> str:
     """Say in one line what a run has cost until now; "" without a price.
 
-    `recent` are the shares of the latest updates: `watch` does not keep the times of older
-    ones.
+    `whole` is a case on the whole run, whose ledger says what the money was spent on.
     """
     prices = prices_of(case.run.config)
     spent = spent_in(case, prices)
     if not spent.money:
         return ""
     now = f"{spent.money:,.2f} {prices.currency} so far, {spent.per_hour:,.2f} an hour"
-    shares = {name: getattr(recent, name, 0.0) for name in PURPOSES}
-    told = [f"{PURPOSES[name]} {percent(s)}" for name, s in shares.items() if s >= WORTH_SAYING]
-    return f"{now}; lately {listing(told)}" if told else now
+    shares = _shares(whole) if whole is not None and whole.ledger.rows else {}
+    parts = sorted(shares.items(), key=lambda item: -item[1])
+    told = [f"{PURPOSES[n]} {spent.money * s:,.2f}" for n, s in parts if s >= WORTH_SAYING]
+    return f"{now}; of it {listing(told)}" if told else now
+
+
+def energy_so_far(case: Case, joules: float | None) -> str:
+    """Say what the GPUs of a run have used until now; "" where nobody measured it."""
+    prices = prices_of(case.run.config)
+    energy = energy_of(joules, prices)
+    return energy_words(energy, prices.currency) if energy is not None else ""
 
 
 def idle_words(case: Case) -> str:
@@ -163,37 +165,9 @@ def _alone(case: Case, prices: Prices) -> Alternative | None:
         return None
     ledger = case.ledger
     pauses = ledger.evaluation + ledger.checkpoint + ledger.starting + ledger.ending
-    hours = (len(ledger.rows) * alone.seconds + pauses) / HOUR
+    hours = (ledger.updates * alone.seconds + pauses) / HOUR
     money = round(hours * prices.of_host(alone.host), 4)
     return Alternative(host=alone.host, hours=round(hours, 4), money=money)
-
-
-def _energy(run: RunView, prices: Prices) -> Energy | None:
-    """Return what the GPUs of the run used; None where nobody measured their power."""
-    used = [joules for log in run.machines.values() if (joules := _joules(log)) is not None]
-    if not used:
-        return None
-    kwh = sum(used) / HOUR / WATT_HOURS_PER_KWH
-    money, grams = kwh * prices.per_kwh, kwh * prices.grams_co2_per_kwh
-    return Energy(kwh=round(kwh, 6), money=round(money, 4), co2_grams=round(grams, 2))
-
-
-def _joules(log: MachineLog) -> float | None:
-    used = {index for machine in log.machines for index in machine.used}
-    power = [
-        (sample.time, sum(g.watts or 0.0 for g in sample.gpus if not used or g.index in used))
-        for sample in log.samples
-        if any(gpu.watts is not None for gpu in sample.gpus)
-    ]
-    return _integral(power) if len(power) > 1 else None
-
-
-def _integral(power: Sequence[tuple[float, float]]) -> float:
-    """Return the area under the curve; a gap counts for `LONGEST_GAP` seconds at most."""
-    return sum(
-        (before + after) / 2 * min(max(0.0, until - since), LONGEST_GAP)
-        for (since, before), (until, after) in pairwise(power)
-    )
 
 
 def _money(spent: Spending, amount: float) -> str:
