@@ -5,12 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from diagnose.made_runs import BEGAN, start, step
+from diagnose.made_runs import BEGAN, start, step, with_sentences
+from diagnose.made_runs import curve as losses_of
 from live_page.made_files import add_events, write_run
 from report.rich_run import rich_run
-from unisono.live_page import parts
+from unisono.diagnose.case import open_case
+from unisono.diagnose.diagnosis import judge
+from unisono.live_page import followed_run, parts
 from unisono.live_page.followed_run import FollowedRun
 from unisono.records import follow, skim
+from unisono.records.sentence_losses import write_losses
 from unisono.records.view import read_run
 from unisono.report.machine_curves import sampled_machines
 from unisono.report.machine_panels import machine_panels, network_panel
@@ -132,6 +136,23 @@ def _sampled(validation, words):
     from unisono.records.events import Sample
 
     return changed(validation, samples=(Sample(words, words, words),))
+
+
+@pytest.mark.parametrize("most", [1, 20])
+def test_validations_are_compared_sentence_by_sentence(tmp_path, monkeypatch, most):
+    monkeypatch.setattr(followed_run, "MOST_COMPARED", most)
+    losses = [6.0, 5.0, 4.0, 3.5, 3.2, 3.0, 2.95, 2.96, 2.94, 2.93, 2.95, 2.92]
+    validations = losses_of(losses)
+    known = with_sentences(validations)
+    path = write_run(tmp_path / "run", replace(rich_run(), validations=validations))
+    for number, per_sentence in known.at_step.items():
+        write_losses(path, number, per_sentence.tolist(), known.tokens)
+    run = followed(path)
+    ours = {one.id: one for one in judge(run.whole()).answers}
+    theirs = {one.id: one for one in judge(open_case(read_run(path), run.now)).answers}
+    for name in ("trained", "overfitting"):
+        assert ours[name] == theirs[name]
+    assert "sentence" in " ".join(ours["trained"].evidence)
 
 
 def test_a_run_that_has_written_nothing_yet_has_a_page(tmp_path):

@@ -56,6 +56,32 @@ def wait_for_state(page, state):
     page.locator(".state .badge", has_text=state).first.wait_for()
 
 
+def answers(page):
+    return page.locator("#run-0 [data-part$='/answers'] .card")
+
+
+def open_evidence(page):
+    """See that the whole run is accounted for, and open the evidence of the first answer."""
+    panel(page, "Over the run").wait_for()
+    page.get_by_text("of machines; of it").wait_for()
+    assert answers(page).count() == 11
+    answers(page).first.locator("summary").click()
+    told = answers(page).first.inner_text()
+    assert "The run is going on" in told
+    assert "last event" in told
+    return told
+
+
+def evidence_stays_open(page, told):
+    """Wait until the first answer is another one, and see that its evidence is still open."""
+    page.wait_for_function(
+        "told => document.querySelector('#run-0 [data-part$=answers] .card').innerText"
+        " !== told",
+        arg=told,
+    )
+    assert "last event" in answers(page).first.inner_text()
+
+
 def test_a_run_is_followed_from_its_first_updates_over_its_end_and_a_restart(
     corpus_home, tmp_path, opened
 ):
@@ -69,11 +95,7 @@ def test_a_run_is_followed_from_its_first_updates_over_its_end_and_a_restart(
         loss.locator(".dots.second").wait_for()  # validations are drawn
         page.locator(".sample .final").first.wait_for()
         assert "cost so far" in text_of(page, ".figures")
-        panel(page, "Over the run").wait_for()
-        page.get_by_text("for the same updates").or_(page.get_by_text("of machines")).wait_for()
-        answers = page.locator("#run-0 [data-part$='/answers'] .card")
-        assert answers.count() == 11
-        assert "The run is going on" in answers.first.inner_text()
+        told = open_evidence(page)
         # Pointing at a chart goes on while it changes.
         point_at(page, loss, 0.5)
         step = step_of(page)
@@ -81,6 +103,7 @@ def test_a_run_is_followed_from_its_first_updates_over_its_end_and_a_restart(
         assert said.startswith("step")
         wait_for_step(page, step + 40)
         assert page.locator(".hair:visible").count() > 3
+        evidence_stays_open(page, told)
         first.send_signal(signal.SIGTERM)
         wait_for_state(page, "stopped")
         stopped_at = step_of(page)
@@ -91,7 +114,7 @@ def test_a_run_is_followed_from_its_first_updates_over_its_end_and_a_restart(
             wait_for_step(page, stopped_at + 20)
             page.locator(".shape.start").first.wait_for(state="attached")
         wait_for_state(page, "failed")  # it was killed
-        answers.filter(has_text="The run broke off").wait_for()
+        answers(page).filter(has_text="The run broke off").wait_for()
         assert overflow(page) == 0
         assert page.troubles == []
         assert {url.split("?")[0] for url in page.asked} == {

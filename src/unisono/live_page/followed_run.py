@@ -1,7 +1,9 @@
 """One run on the live page: what is read of it, and how often that may be drawn anew."""
 
+import math
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +15,17 @@ from unisono.live.run_history import RunHistory
 from unisono.live.window import OVER, RunProgress, progress_of
 from unisono.live_page.course import Course
 from unisono.live_page.machine_course import MachineCourse
-from unisono.records.events import AnyEvent
+from unisono.records.events import AnyEvent, Validated
 from unisono.records.follow import Follower
 from unisono.records.layout import RunDirectory
 from unisono.records.monitor_events import Sampled
+from unisono.records.sentence_losses import read_losses
 from unisono.report.comparison import Updates
 from unisono.report.machine_curves import SampledMachine
 from unisono.report.panel import Span, span_over
 from unisono.report.panels import ceiling
+
+MOST_COMPARED = 20  # validations of each kind
 
 
 class Courses(Course):
@@ -168,13 +173,27 @@ class FollowedRun:
 
     def whole(self) -> Case:
         """Open a case on the whole run."""
-        return replace(self.course.history.case(self.view, self.now), joules=self.joules)
+        losses = read_losses(self.path, compared(self.view.validations))
+        view = replace(self.view, sentence_losses=losses)
+        return replace(self.course.history.case(view, self.now), joules=self.joules)
 
     @property
     def computes_here(self) -> bool:
         """Return whether time that is spent on looking may be missing in the run."""
         here = os.uname().nodename
         return not self.is_over and here in {host.partition(" ")[0] for host in self.view.hosts}
+
+
+def compared(validations: Sequence[Validated]) -> dict[int, float]:
+    """Return the validations that answers compare sentence by sentence: lows, and the latest.
+
+    Each has a file, so of many only some are worth reading.
+    """
+    last = len(validations) * 2 // 3
+    chosen = [*validations[-MOST_COMPARED:]]
+    for part in (validations[:last], validations[last:]):
+        chosen += sorted(part, key=lambda event: event.loss)[:MOST_COMPARED]
+    return {event.step: event.loss for event in chosen if math.isfinite(event.loss)}
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -28,7 +28,8 @@
       return;
     }
     for (const { name } of [...old.attributes])
-      if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+      if (!fresh.hasAttribute(name) && name !== "open") // what the reader opened stays open
+        old.removeAttribute(name);
     for (const { name, value } of fresh.attributes)
       if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     children(old, fresh);

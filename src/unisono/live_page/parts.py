@@ -45,8 +45,8 @@ from unisono.units import duration
 
 NO_VALUE = "–"
 MOST_SAID = 30
-PAGE_PARTS = ("head", "now", "machines", "findings", "over", "answers", "course", "charts",
-              "translations")  # fmt: skip
+PAGE_PARTS = ("head", "now", "machines", "findings", "course", "over", "translations",
+              "charts", "answers")  # fmt: skip
 
 
 @cache
@@ -140,12 +140,16 @@ def state(run: FollowedRun) -> dict[str, str]:
     bars = node_bars(case.run, case.ledger) if case else []
     keys = [(name, words) for name, words in BAR_PARTS.items()]
     title = "What held it up last" if run.is_over else "What holds it up now"
-    said = [first.summary, first.advice] if first else ["", ""]
+    said = [_sentence(first.summary), first.advice] if first else ["", ""]
     now = [title, *said, bars, keys]
     return {
         "now": _rendered("now_section", *now),
         "findings": _rendered("findings", [_card(one) for one in found], _said(run)),
     }
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 @dataclass(frozen=True)

@@ -134,11 +134,13 @@ def _scatter(residuals: Rows, losses: Rows, *, falls: bool) -> Rows:
     """
     # Python's generator: to load numpy's takes 2 MB in a live page that has 60.
     random, size = Random(FORECAST_SEED), (REPLICATES, len(losses))
-    count = REPLICATES * len(losses)
+    count = math.prod(size)
     if falls:
-        return residuals[np.reshape(random.choices(range(len(residuals)), k=count), size)]
-    normal: Rows = np.reshape([random.gauss() for _ in range(count)], size)
-    return noise_of(losses.tolist()) * normal
+        drawn: Rows = residuals[random.choices(range(len(residuals)), k=count)]
+        return drawn.reshape(size)
+    normal: Rows = np.array([random.gauss() for _ in range(count)])
+    scaled: Rows = noise_of(losses.tolist()) * normal.reshape(size)
+    return scaled
 
 
 def _widened(points: int) -> float:
