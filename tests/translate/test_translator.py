@@ -15,7 +15,7 @@ from unisono.text.normalise import Normalisation
 from unisono.text.tokenizer import Tokenizers
 from unisono.translate.sampling import sample
 from unisono.translate.settings import Decoding, PieceSampling
-from unisono.translate.translator import Translator
+from unisono.translate.translator import SearchChunk, Translator
 
 TOKENIZERS = Tokenizers(*[BytePieces()] * 2)
 LINES = ["to be or not to be", "", "a", "that is the question", "   ", "\u200b", "Ünïcödé"]
@@ -183,6 +183,15 @@ def test_what_is_drawn_depends_on_the_seed_and_the_place_alone():
     assert [line.text for line in stream] == whole
     assert translator(sampling=PieceSampling(seed=8)).translate(lines) != whole
     assert whole[0] != whole[len(LINES)]  # the same line elsewhere draws something else
+
+
+def test_pieces_that_are_bytes_cannot_break_a_line_in_two():
+    breaks = {*BytePieces().encode(["\r\n"])[0]}
+    at_random = translator(sampling=PieceSampling(temperature=50.0, seed=1))
+    drawn = at_random._search([SearchChunk([5], [], (n, 0)) for n in range(100)])
+    assert any(breaks.intersection(best.ids) for [best] in drawn)
+    texts = at_random.translate(["\x01"] * 100)
+    assert not any({"\r", "\n"}.intersection(text) for text in texts)
 
 
 def test_cuts_and_a_low_temperature_lead_to_the_likeliest_pieces():

@@ -24,6 +24,7 @@ from unisono.translate.settings import Decoding, PieceSampling
 
 # With fewer lines one process is done before another has started.
 LINES_PER_WORKER = 50
+_LINE_BREAKS = str.maketrans("\r\n", "  ")
 
 Ids = list[int]
 
@@ -212,8 +213,10 @@ class Translator:
         return Translation(text, len(parts), alternatives)
 
     def _alternative(self, parts: list[Hypothesis]) -> RankedTranslation:
+        texts = self.tokenizers.target.decode([part.ids for part in parts])
         return RankedTranslation(
-            side_by_side(self.tokenizers.target.decode([part.ids for part in parts])),
+            # Pieces that are bytes can break a line, but a translation is one line.
+            side_by_side([text.translate(_LINE_BREAKS) for text in texts]),
             sum(part.score for part in parts),
             sum(part.log_probability for part in parts),
             sum(len(part.ids) + 1 for part in parts),
