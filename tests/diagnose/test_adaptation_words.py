@@ -6,7 +6,7 @@ from unisono.diagnose.evidence.adaptation import _verdict, adaptation_words
 from unisono.diagnose.report import Adaptation, ScoreChange
 
 
-def change(start, run, *, is_chance=False):
+def change(start, run, *, is_chance=False, chrf=None):
     return ScoreChange(
         sentences=1000,
         bleu_start=start,
@@ -16,7 +16,7 @@ def change(start, run, *, is_chance=False):
         high=run - start + 1,
         is_chance=is_chance,
         chrf_start=start + 20,
-        chrf_run=run + 20,
+        chrf_run=run + 20 if chrf is None else chrf,
     )
 
 
@@ -52,3 +52,23 @@ def test_the_words_have_both_differences_with_their_intervals():
     assert "+2.00 (95 % interval +1.00 to +3.00)" in words
     assert "-20.00 (95 % interval -21.00 to -19.00)" in words
     assert "Forgetting outweighs the gain" in words
+
+
+def test_the_words_say_if_the_metrics_disagree():
+    def words(gain, forgotten):
+        return adaptation_words(
+            Adaptation(
+                start="runs/base",
+                sha256="0123456789abcdef",
+                trained_share=1.0,
+                verdict="gained",
+                gain=gain,
+                forgotten=forgotten,
+            )
+        )
+
+    _, new, old, _ = words(change(10, 12, chrf=29), change(25, 24, chrf=46))
+    assert new.endswith("The metrics disagree: BLEU rose and chrF fell.")
+    assert old.endswith("The metrics disagree: chrF rose and BLEU fell.")
+    agreeing = words(change(10, 12), change(25, 24))
+    assert not any("disagree" in sentence for sentence in agreeing)

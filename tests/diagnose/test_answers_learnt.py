@@ -187,6 +187,20 @@ def test_worse_validations_without_progress_in_training_are_not_overfitting():
     assert verdict(run, "overfitting") == "no"
 
 
+def test_bleu_and_chrf_that_prefer_different_validations_are_shown_to_disagree():
+    def told(*chrf):
+        rows = zip((20.0, 26.0, 25.0), chrf, strict=True)
+        made = [validated(100 * n, 2.5, bleu, chrf=c) for n, (bleu, c) in enumerate(rows, 1)]
+        found = answer(healthy_run(validations=tuple(made)), "trained")
+        return [line for line in found.evidence if "the metrics disagree" in line]
+
+    [line] = told(40.0, 50.0, 51.0)
+    assert "BLEU is highest at step 200 (26.00, there chrF 50.00)" in line
+    assert "chrF at step 300 (51.00, there BLEU 25.00)" in line
+    assert told(40.0, 51.0, 50.0) == []
+    assert told(-1.0, -1.0, -1.0) == []  # runs of before chrF was recorded
+
+
 def test_bleu_that_rises_while_the_loss_does_is_told():
     run = healthy_run(validations=curve([4.0, 2.6, 2.7, 2.8], [5.0, 10.0, 11.0, 12.0]))
     assert "BLEU still rose" in answer(run, "overfitting").summary

@@ -83,5 +83,13 @@ def _sentence(name: str, change: ScoreChange | None, missing: str) -> str:
         f"On the {name} test set ({change.sentences:,} sentences) BLEU went from "
         f"{change.bleu_start:.2f} to {change.bleu_run:.2f}: {change.difference:+.2f} (95 % "
         f"interval {change.low:+.2f} to {change.high:+.2f}){chance}; chrF from "
-        f"{change.chrf_start:.2f} to {change.chrf_run:.2f}."
+        f"{change.chrf_start:.2f} to {change.chrf_run:.2f}.{_disagreement(change)}"
     )
+
+
+def _disagreement(change: ScoreChange) -> str:
+    """Say so if one metric rose and the other fell."""
+    if change.difference * (change.chrf_run - change.chrf_start) >= 0:
+        return ""
+    rose, fell = ("BLEU", "chrF") if change.difference > 0 else ("chrF", "BLEU")
+    return f" The metrics disagree: {rose} rose and {fell} fell."
