@@ -117,3 +117,27 @@ def test_exports_are_served_by_their_engine(tmp_path, bundle, english_to_german)
         lines = ["to be", "or not to be"]
         assert server.translate(lines) == english_to_german(lines)
         assert server.stop() == 0
+
+
+def test_a_replaced_export_is_taken_and_a_damaged_one_is_not(tmp_path, bundle):
+    pytest.importorskip("ctranslate2")
+    other = made_bundle(tmp_path / "other", seed=9)
+    served, new = tmp_path / "served", tmp_path / "new"
+    exported(bundle, served)
+    exported(other, new)
+    [before] = bundle.translator().translate(["to be"])
+    [after] = other.translator().translate(["to be"])
+    assert before != after
+    with RunningServer(served, "--engine", "ctranslate2") as server:
+        assert server.translate("to be") == before
+        replace_bundle(served, new)
+        server.wait_for("was replaced")
+        assert server.translate("to be") == after
+        model = served / "model.bin"
+        good = model.read_bytes()
+        model.write_bytes(good[:1000])
+        (served / "unisono.json").touch()
+        assert "damaged" in server.wait_for("the new models are not served")
+        assert server.translate("to be") == after
+        assert server.metric("unisono_models_replaced_total") == 1
+        assert server.stop() == 0
