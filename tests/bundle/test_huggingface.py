@@ -3,6 +3,7 @@
 import json
 import warnings
 
+import msgspec
 import pytest
 import sentencepiece
 import torch
@@ -148,19 +149,43 @@ def test_lines_have_the_ids_of_their_tokenizer(tmp_path):
 @pytest.mark.parametrize("make", [marian_directory, pegasus_directory])
 def test_the_bundle_translates_as_the_model_generates(tmp_path, make):
     theirs = make(tmp_path / "model")
-    import_model(tmp_path / "model", tmp_path / "bundle", ("en", "de"))
-    bundle = open_bundle(tmp_path / "bundle")
-    assert bundle.description.source_vocabulary == 0
-    pieces = read_pieces(tmp_path / "model")
-    assert bundle.tokenizers.fingerprint == pieces.tokenizers.fingerprint
-    assert len(bundle.translator().translate(ENGLISH)) == len(ENGLISH)
-    ids = bundle.tokenizers.source.encode(ENGLISH[:1])[0]
-    given = torch.tensor([[pieces.rows[i] for i in [*ids, END_ID]]])
-    greedy = theirs.generate(given, num_beams=1, do_sample=False, max_new_tokens=3)
-    first = bundle.model()(torch.tensor([[*ids, END_ID]]), torch.tensor([[BEGIN_ID]])).argmax(
-        -1
-    )
-    assert pieces.rows[int(first)] == int(greedy[0, 1])
+    with torch.no_grad():  # so that translations end, sooner or later
+        theirs.final_logits_bias[0, theirs.config.eos_token_id] += 4
+    pieces, found = read_pieces(tmp_path / "model"), {}
+    for penalty in (0.0, 2.0):
+        search = {"num_beams": 3, "length_penalty": penalty, "early_stopping": True}
+        theirs.generation_config.update(**search)
+        theirs.save_pretrained(tmp_path / "model")
+        bundle_path = tmp_path / f"bundle {penalty}"
+        import_model(tmp_path / "model", bundle_path, ("en", "de"))
+        bundle = open_bundle(bundle_path)
+        assert bundle.tokenizers.fingerprint == pieces.tokenizers.fingerprint
+        decoding = bundle.description.decoding
+        assert (decoding.beam, decoding.length_penalty) == (3, penalty)
+        decoding = msgspec.structs.replace(decoding, max_ratio=0.01, max_extra=12)
+        found[penalty] = bundle.translator(decoding=decoding).translate(ENGLISH)
+        generated = [generate(theirs, bundle, pieces.rows, line) for line in ENGLISH]
+        assert bundle.tokenizers.target.decode(generated) == found[penalty]
+    assert found[0.0] != found[2.0]
+
+
+def generate(theirs, bundle, rows, line):
+    """Return our ids of what transformers generates, of at most 12 pieces."""
+    [ids] = bundle.tokenizers.source.encode([line])
+    given = torch.tensor([[rows[i] for i in [*ids, END_ID]]])
+    never = [rows[BEGIN_ID], theirs.config.pad_token_id]
+    found = theirs.generate(given, max_new_tokens=13, suppress_tokens=never)[0]
+    ours = [rows.index(int(row)) for row in found[1:] if int(row) not in never]
+    return ours[: ours.index(END_ID)] if END_ID in ours else ours
+
+
+def test_a_search_that_ours_cannot_follow_is_refused(tmp_path):
+    marian_directory(tmp_path / "model")
+    (tmp_path / "model" / "generation_config.json").write_text('{"length_penalty": -1.0}')
+    with pytest.raises(DataError, match="none that ours can follow") as caught:
+        import_model(tmp_path / "model", tmp_path / "bundle")
+    assert "generation_config.json" in caught.value.where
+    assert not (tmp_path / "bundle").exists()
 
 
 def test_a_model_with_a_bias_can_be_trained(tmp_path):

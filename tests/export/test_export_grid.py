@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import torch
 
-from export.test_export import GOOD, LINES, made_bundle
+from export.test_export import GOOD, LINES, exported, made_bundle
 from unisono.errors import ConfigError
 from unisono.export.obstacles import FORMATS, check_exportable, check_pieces
 from unisono.models.settings import PRESETS
@@ -80,6 +80,21 @@ def test_every_choice_is_accepted_or_refused_with_the_reason(tmp_path, pieces, t
             else:
                 check_exportable(described, to, where="here")
     assert refused == {"ctranslate2": 0, "argos": 240, "huggingface": 390}[to]
+
+
+@pytest.mark.parametrize("choice", GRID, ids=str)
+def test_ctranslate2_scores_what_every_choice_scores(tmp_path, pieces, choice):
+    bundle = bundle_of(tmp_path / "bundle", pieces, choice)
+    engine = exported(bundle, tmp_path / "export").engine
+    lines, given = ["to be or not", "a"], ["that is", "the question be"]
+    sides = bundle.tokenizers
+    sources = [[engine.source_tokens[i] for i in ids] for ids in sides.source.encode(lines)]
+    targets = [[engine.target_tokens[i] for i in ids] for ids in sides.target.encode(given)]
+    found = engine.translator.score_batch(sources, targets)
+    expected = bundle.translator().score_given(lines, given)
+    for ours, theirs in zip(expected, found, strict=True):
+        assert len(theirs.log_probs) == ours.pieces
+        assert sum(theirs.log_probs) == pytest.approx(ours.log_probability, abs=2e-3)
 
 
 HUGGINGFACE = [choice for choice in GRID if not expected_obstacle("huggingface", *choice)]

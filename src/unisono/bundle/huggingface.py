@@ -19,9 +19,13 @@ from unisono.bundle.writer import write_bundle
 from unisono.errors import ConfigError, DataError
 from unisono.models.settings import TransformerSettings, rounded_vocabulary
 from unisono.models.transformer import TransformerModel, load_model, weight_shapes
+from unisono.small_files import json_table, read_parsed
 from unisono.translate.settings import Decoding
 
 WEIGHTS_FILE, PICKLED = "model.safetensors", "pytorch_model.bin"
+SEARCH_FILE = "generation_config.json"
+# What transformers does if nothing is said, but for the beam, which is ours.
+THEIR_SEARCH = {"length_penalty": 1.0, "length_penalty_form": "power"}
 ACTIVATIONS_OF = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 NO_PROBABILITY = -100.0  # the bias of our padding, where theirs has no such row
 USUAL_LENGTH = 512
@@ -103,11 +107,31 @@ def import_model(path: Path, to: Path, languages: tuple[str, str] = ("", "")) ->
         normalisation=pieces.normalisation,
         source_language=source,
         target_language=target,
-        decoding=Decoding(),
+        decoding=_decoding(path, pieces),
         max_pieces=longest - 1 if isinstance(longest, int) and longest > 1 else USUAL_LENGTH,
         step=0,
         scores={},
     )
+
+
+def _decoding(path: Path, pieces: ForeignPieces) -> Decoding:
+    """Return how transformers searches with this model, as far as its files say so."""
+    file = path / SEARCH_FILE
+    settings = {**pieces.config, **(read_parsed(file, json_table) if file.is_file() else {})}
+    found = {
+        "beam": settings.get("num_beams"),
+        "length_penalty": settings.get("length_penalty"),
+    }
+    given = {name: value for name, value in found.items() if value is not None}
+    usual = {"length_penalty": 1.0, "length_penalty_form": "power"}
+    try:
+        return msgspec.convert({**usual, **given}, Decoding)
+    except msgspec.ValidationError as error:
+        raise DataError(
+            f"its search is none that ours can follow: {error}",
+            where=str(file if file.is_file() else path / "config.json"),
+            fix="correct `num_beams` or `length_penalty` there",
+        ) from error
 
 
 def _weights(path: Path) -> dict[str, Tensor]:

@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -67,7 +69,7 @@ def export(
     check_exportable(opened.description, to, where=str(bundle))
     check_pieces(opened.tokenizers, to, where=str(bundle))
     sources, references = _texts(bundle, check)
-    write = _writer(to)
+    write = _writer(to, sources)
     from unisono.export.proof import prove
 
     workers = len(os.sched_getaffinity(0))
@@ -83,12 +85,12 @@ def export(
     _show(place, proof, as_json)
 
 
-def _writer(to: str) -> Any:
+def _writer(to: str, sources: Sequence[str]) -> Any:
     if to == "huggingface":
         _require("transformers", "huggingface")
         from unisono.export.huggingface_export import write_huggingface
 
-        return write_huggingface
+        return partial(write_huggingface, fit_to=sources)
     require_ctranslate2()
     from unisono.export.argos import write_argos
     from unisono.export.export_files import write_export

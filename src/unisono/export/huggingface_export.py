@@ -1,6 +1,6 @@
 """An export for Hugging Face's transformers, proved by the real one."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +16,7 @@ from unisono.bundle.reader import Bundle
 from unisono.errors import DataError
 from unisono.export.huggingface_model import write_huggingface_model
 from unisono.export.huggingface_tokenizer import write_marian_tokenizer, write_tokenizer
+from unisono.export.length_penalty_fit import fitted_length_penalty, typical_length_penalty
 from unisono.export.proof import ExportProof
 from unisono.export.proven_export import (
     ExportDescription,
@@ -148,9 +149,11 @@ def write_huggingface(
     *,
     force: bool,
     workers: int,
+    fit_to: Sequence[str] = (),
 ) -> ExportProof:
     """Write an export of `bundle` for transformers to `path`, as `write_export` does.
 
+    Its length penalty is the one that ranks the translations of `fit_to` most as ours does.
     The proof translates with the generation settings that the export carries, and says how
     many translations are the same by our ranking and by that of transformers.
     """
@@ -159,7 +162,11 @@ def write_huggingface(
 
     def fill(directory: Path) -> None:
         rows = position_rows_of(about)
-        write_huggingface_model(directory, bundle.model(), about, rows, quantization)
+        if fit_to:
+            penalty = fitted_length_penalty(bundle.translator(), fit_to, workers)
+        else:
+            penalty = typical_length_penalty(about.decoding)
+        write_huggingface_model(directory, bundle.model(), about, rows, quantization, penalty)
         if bundle.tokenizers.kind == SHARED_KIND:
             languages = about.source_language, about.target_language
             write_marian_tokenizer(directory, bundle.tokenizers, languages, about.max_pieces)

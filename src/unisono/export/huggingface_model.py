@@ -19,8 +19,6 @@ from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID
 from unisono.translate.settings import Decoding
 
 DTYPES = {"": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-# The length of a translation at which their length penalty and ours agree on one piece more.
-TYPICAL_PIECES = 20
 
 
 def write_huggingface_model(
@@ -29,6 +27,7 @@ def write_huggingface_model(
     about: Description,
     positions: int,
     quantization: str,
+    length_penalty: float,
 ) -> None:
     """Write weights, configuration and generation settings to `directory`."""
     dtype = DTYPES[quantization]
@@ -36,7 +35,8 @@ def write_huggingface_model(
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     rows = weights["model.encoder.embed_positions.weight"].shape[0]
     _write(directory / "config.json", _configuration(about, rows, str(dtype)))
-    _write(directory / "generation_config.json", _generation(about.decoding, about.max_pieces))
+    search = _generation(about.decoding, about.max_pieces, length_penalty)
+    _write(directory / "generation_config.json", search)
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
@@ -84,13 +84,12 @@ def _special_ids() -> dict[str, int]:
     }
 
 
-def _generation(decoding: Decoding, max_pieces: int) -> dict[str, Any]:
-    """Return how to search; their length penalty is another, so it is made to fit ours."""
-    fitting = decoding.length_penalty * TYPICAL_PIECES / (TYPICAL_PIECES + 5)
+def _generation(decoding: Decoding, max_pieces: int, length_penalty: float) -> dict[str, Any]:
+    """Return how to search; their `length_penalty` is another than ours."""
     return {
         **_special_ids(),
         "num_beams": decoding.beam,
-        "length_penalty": round(fitting, 4),
+        "length_penalty": length_penalty,
         "early_stopping": decoding.beam > 1,
         # The end counts there.
         "max_new_tokens": int(decoding.max_ratio * max_pieces) + decoding.max_extra + 1,

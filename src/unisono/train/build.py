@@ -141,7 +141,11 @@ def _evaluator(
 ) -> Evaluator:
     validation, tokenizer = settings.validation, corpus.tokenizers().target
     tokens = validation.tokens_per_batch
-    greedy = Decoding(beam=validation.beam, length_penalty=settings.decoding.length_penalty)
+    greedy = Decoding(
+        beam=validation.beam,
+        length_penalty=settings.decoding.length_penalty,
+        length_penalty_form=settings.decoding.length_penalty_form,
+    )
     sample, test = spread_evenly(len(train), CLEAN_PAIRS), None
     if corpus.has("test"):
         # A beam multiplies the rows of a batch: smaller batches keep the memory the same.

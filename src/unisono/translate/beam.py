@@ -183,7 +183,9 @@ def _advance(beams: _Beams, choice: _Choice, states: DecoderStates, going: list[
 
 def length_penalty(length: int, decoding: Decoding) -> float:
     """Return by what to divide the log-probability of a translation of `length` ids."""
-    return float(((5 + length) / 6) ** decoding.length_penalty)
+    # The other form counts the end, too.
+    counted = (5 + length) / 6 if decoding.length_penalty_form == "gnmt" else length + 1
+    return float(counted**decoding.length_penalty)
 
 
 def _best_first(ended: list[Hypothesis], beam: int) -> list[Hypothesis]:

@@ -1,6 +1,6 @@
 """The settings of the search and of sampling. No torch here."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -8,12 +8,14 @@ import msgspec
 class Decoding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Keep the `beam` best prefixes; a beam of 1 is greedy.
 
-    A score is the sum of log-probabilities over ((5 + length) / 6) ** length_penalty.
+    A score is the sum of log-probabilities over ((5 + length) / 6) ** length_penalty, or with
+    the form "power", which is that of transformers, over (length + 1) ** length_penalty.
     A translation has at most max_ratio * source + max_extra pieces.
     """
 
     beam: Annotated[int, msgspec.Meta(ge=1)] = 5
     length_penalty: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.6
+    length_penalty_form: Literal["gnmt", "power"] = "gnmt"
     max_ratio: Annotated[float, msgspec.Meta(gt=0, le=10_000)] = 2.0
     max_extra: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 20
 
