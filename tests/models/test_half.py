@@ -195,10 +195,17 @@ CHOICES = (
 
 @pytest.mark.parametrize("choices", CHOICES)
 def test_every_model_is_as_near_to_fp32_as_torch_comes_with_autocast(choices):
-    torch.manual_seed(6)
+    # Single signs decide how near one model comes (0.7 to 1.4 times as near as torch).
+    ours, torchs = zip(*(distances(choices, seed) for seed in range(6)), strict=True)
+    assert sum(ours) < 1.3 * sum(torchs)
+
+
+def distances(choices, seed):
+    """Return how far gradients are from those in fp32: ours in bf16, and by autocast."""
+    torch.manual_seed(seed)
     choices = choices | {"max_positions": 20}
     model = build_model(msgspec.structs.replace(SETTINGS, **choices), VOCABULARY).train()
-    source, target = words(80, 14), words(80, 12, seed=4)  # single signs must not count
+    source, target = words(80, 14, seed=seed + 1), words(80, 12, seed=seed + 20)
     source[1, 4:] = 0
     target[2, 3:] = 0
 
@@ -218,4 +225,4 @@ def test_every_model_is_as_near_to_fp32_as_torch_comes_with_autocast(choices):
     assert loss != exact_loss
     assert loss == pytest.approx(exact_loss, rel=0.005)
     assert found.dtype == torch.float32
-    assert distance(found, exact) < 1.3 * distance(torchs, exact)
+    return distance(found, exact), distance(torchs, exact)
