@@ -24,8 +24,13 @@ class HasEmbeddings(Protocol):
         ...
 
 
-def build_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimizer:
-    """Return the optimizer for the trainable weights of `model`."""
+def build_optimizer(
+    settings: Optimizer, model: nn.Module, products: torch.dtype = torch.float32
+) -> torch.optim.Optimizer:
+    """Return the optimizer for the trainable weights of `model`.
+
+    If it multiplies matrices, it does so in the number type `products`.
+    """
     groups = _groups(model, settings.weight_decay)
     if isinstance(settings, Adam | AdamW):
         kind = lean(torch.optim.AdamW if isinstance(settings, AdamW) else torch.optim.Adam)
@@ -34,7 +39,7 @@ def build_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimi
         # 78 ms.
         return kind(groups, lr=UNSET_RATE, betas=betas, eps=settings.epsilon, fused=True)
     if isinstance(settings, Muon):
-        return _muon(settings, model, groups)
+        return _muon(settings, model, groups, products)
     if isinstance(settings, Adafactor):
         return lean(torch.optim.Adafactor)(
             groups,
@@ -47,7 +52,10 @@ def build_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimi
 
 
 def _muon(
-    settings: Muon, model: nn.Module, groups: list[dict[str, Any]]
+    settings: Muon,
+    model: nn.Module,
+    groups: list[dict[str, Any]],
+    products: torch.dtype,
 ) -> torch.optim.Optimizer:
     """Return Muon for the weights of linear layers and Adam for the others."""
     matrices, *others = groups
@@ -62,6 +70,7 @@ def _muon(
         by_parts,
         [*others, {**matrices, "params": tables}],
         momentum=settings.momentum,
+        products=products,
         lr=UNSET_RATE,
         betas=(settings.beta1, settings.beta2),
         eps=settings.epsilon,

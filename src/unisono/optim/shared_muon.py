@@ -101,7 +101,7 @@ def iteration_cost(optimizer: MuonWithAdam, comm: Peers) -> IterationCost:
     alone = shared = numbers = 0.0
     for shape, count in optimizer.shapes().items():
         each = -(-count // comm.world.size)
-        seconds = _seconds_of_one(shape)
+        seconds = _seconds_of_one(shape, optimizer.products)
         alone += count * seconds
         shared += each * seconds
         numbers += each * shape.numel()
@@ -114,9 +114,10 @@ def iteration_cost(optimizer: MuonWithAdam, comm: Peers) -> IterationCost:
     return IterationCost(slowest[0], slowest[1] + slowest[2])
 
 
-def _seconds_of_one(shape: torch.Size) -> float:
-    matrix = torch.ones(1, *shape)
-    orthogonal(matrix[:, :1, :1])  # the first product of a process takes longer
+def _seconds_of_one(shape: torch.Size, products: torch.dtype) -> float:
+    matrix = torch.ones(shape)
+    # The first products take longer: torch starts threads, oneDNN makes programs.
+    orthogonal(matrix if products == torch.bfloat16 else matrix[:1, :1], products)
     began = time.perf_counter()
-    orthogonal(matrix)
+    orthogonal(matrix, products)
     return time.perf_counter() - began

@@ -63,7 +63,8 @@ def build_session(
     model = all_fit(comm, settings, lambda: fresh().to(device_of(comm)))
     broadcast_weights(comm, model)
     compiling_of(settings).prepare(model)
-    optimizer = build_optimizer(settings.optimizer, model)
+    precision = precision_of(settings, comm)
+    optimizer = build_optimizer(settings.optimizer, model, precision.optimizer_products)
     directory = RunDirectory(Path(settings.run))
     averages = Averages(model.named_parameters(), settings.train.average)
     keep = settings.checkpoint.keep
@@ -84,7 +85,7 @@ def build_session(
         clip_norm=settings.train.clip_norm,
         word_rate=settings.train.word_rate,
         averages=averages,
-        precision=precision_of(settings, comm),
+        precision=precision,
         stopwatch=stopwatch,
     )
     stream = stream_of(settings, corpus, comm)

@@ -62,6 +62,14 @@ class Precision:
         return self.kind == "bf16" and self.device.startswith("cpu") and not self.compiles
 
     @property
+    def optimizer_products(self) -> torch.dtype:
+        """Return the number type in which an optimizer may multiply matrices.
+
+        fp16 reaches too few sizes of numbers for it.
+        """
+        return torch.bfloat16 if self.kind == "bf16" else torch.float32
+
+    @property
     def scales(self) -> bool:
         """Whether to scale losses up, so that small gradients do not vanish."""
         return self.kind == "fp16"
