@@ -53,10 +53,10 @@ def test_requests_that_wait_together_are_taken_together_once_each():
     assert counted(taken) == dict.fromkeys(jobs, 1)
 
 
-def test_idle_workers_share_what_waits():
+def test_no_more_are_taken_than_there_is_room_for():
     queue = queue_of(*(job(1) for _ in range(20)))
-    assert [len(queue.take(idle)) for idle in (2, 1)] == [10, 10]
-    assert queue.take() == []
+    assert [len(queue.take(most)) for most in (7, 1, 20)] == [7, 1, 12]
+    assert queue.take(5) == []
 
 
 def test_a_batch_is_for_one_model_and_one_number_of_alternatives():
@@ -68,8 +68,8 @@ def test_a_batch_is_for_one_model_and_one_number_of_alternatives():
 def test_every_sentence_is_taken_exactly_once_whatever_the_sizes():
     jobs = [job(count, model=count % 3) for count in (7, 100, 33, 1, 64)]
     queue, seen = queue_of(*jobs), []
-    while taken := queue.take(2):
-        assert 1 <= len(taken) <= BATCH_SENTENCES
+    while taken := queue.take(13):
+        assert 1 <= len(taken) <= 13
         seen += taken
     assert sorted((id(one), place) for one, place in seen) == sorted(
         (id(one), place) for one in jobs for place in range(len(one.sentences))

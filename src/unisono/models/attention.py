@@ -47,16 +47,37 @@ class LayerCache:
 
 @dataclass(frozen=True, eq=False)
 class DecoderCache:
-    """The caches of all layers, and the mask of the source."""
+    """The caches of all layers, and the mask of the source.
+
+    Rows may have different lengths: then shorter ones begin with columns of padding.
+    """
 
     layers: tuple[LayerCache, ...]
     mask: Tensor | None  # (B, 1, 1, S)
+    ahead: Tensor | None = None  # (R,), columns of padding before each row; None: nowhere any
 
     @property
-    def length(self) -> int:
-        """Return the number of target tokens decoded so far."""
+    def columns(self) -> int:
+        """Return the number of target tokens of the longest row so far."""
         target = self.layers[0].target
         return 0 if target is None else target[0].size(2)
+
+    @property
+    def length(self) -> int | Tensor:
+        """Return the number of target tokens so far; of each row (R,) if they differ."""
+        return self.columns if self.ahead is None else self.columns - self.ahead
+
+    def next_mask(self, dtype: torch.dtype) -> Tensor | None:
+        """Return what hides the padding (R, 1, 1, T) from the next token, or None."""
+        if self.ahead is None:
+            return None
+        places = torch.arange(self.columns + 1, device=self.ahead.device)
+        mask = torch.zeros(
+            self.ahead.size(0), places.size(0), dtype=dtype, device=places.device
+        )
+        return mask.masked_fill_(places < self.ahead[:, None], masked_score(dtype))[
+            :, None, None
+        ]
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> Self:
         """Return the cache of these target rows, in this order; a row may occur twice.
@@ -65,9 +86,11 @@ class DecoderCache:
         `sentences` only to drop some of them: leaving the source as it is costs less.
         """
         layers = tuple(layer.select(rows, sentences) for layer in self.layers)
+        ahead = None if self.ahead is None else self.ahead.index_select(0, rows)
         if sentences is None or self.mask is None:
-            return replace(self, layers=layers)
-        return replace(self, layers=layers, mask=self.mask.index_select(0, sentences))
+            return replace(self, layers=layers, ahead=ahead)
+        mask = self.mask.index_select(0, sentences)
+        return replace(self, layers=layers, mask=mask, ahead=ahead)
 
 
 def _select(pair: KeysAndValues, rows: Tensor) -> KeysAndValues:
@@ -134,19 +157,24 @@ class SelfAttention(Attention):
     def split(self, x: Tensor, rotation: Tensor | None = None) -> tuple[Tensor, KeysAndValues]:
         """Return the queries of `x` (B, T, D), and its keys and values.
 
-        With rotary positions, `rotation` (T, K) encodes the positions.
+        With rotary positions, `rotation` encodes the positions: (T, K), or (B, 1, T, K).
         """
         query, key, value = self._split(self.query_key_value(x), 3)
         if rotation is not None:
             query, key = rotated(query, rotation), rotated(key, rotation)
         return query, (key, value)
 
-    def attend_causally(self, query: Tensor, memory: KeysAndValues) -> Tensor:
-        """Attend from each of the last positions in `memory` to itself and those before it."""
+    def attend_causally(
+        self, query: Tensor, memory: KeysAndValues, mask: Tensor | None = None
+    ) -> Tensor:
+        """Attend from each of the last positions in `memory` to itself and those before it.
+
+        A single last position may have a `mask` of those before it.
+        """
         new = query.size(2)
         past = memory[0].size(2) - new
         if new == 1:
-            return self.attend(query, memory)
+            return self.attend(query, memory, mask)
         if past == 0:
             return self.attend(query, memory, causal=True)
         return self.attend(query, memory, causal_mask(query, past))

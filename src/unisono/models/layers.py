@@ -116,15 +116,23 @@ class DecoderLayer(nn.Module):
         return self.self_attention, self.cross_attention, self.feed_forward
 
     def forward(
-        self, x: Tensor, cache: LayerCache, mask: Tensor | None, rotation: Tensor | None = None
+        self,
+        x: Tensor,
+        cache: LayerCache,
+        mask: Tensor | None,
+        rotation: Tensor | None = None,
+        target_mask: Tensor | None = None,
     ) -> tuple[Tensor, LayerCache]:
-        """Return the output of the layer for `x` (R, T, D), and the cache with `x` added."""
+        """Return the output of the layer for `x` (R, T, D), and the cache with `x` added.
+
+        `target_mask` is for a single new token: see `DecoderCache.next_mask`.
+        """
         grown: list[KeysAndValues] = []
 
         def attend_to_target(y: Tensor) -> Tensor:
             query, new = self.self_attention.split(y, rotation)
             grown.append(_append(cache.target, new))
-            return self.self_attention.attend_causally(query, grown[0])
+            return self.self_attention.attend_causally(query, grown[0], target_mask)
 
         def attend_to_source(y: Tensor) -> Tensor:
             return cast("Tensor", self.cross_attention(y, cache.source, mask))

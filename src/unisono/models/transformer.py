@@ -10,6 +10,7 @@ mask, because no position attends to a later one; what is computed there is not 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -126,13 +127,13 @@ class TransformerModel(nn.Module):
         """Decode the next tokens `target` (R, T); return states (R, T, D) and the new cache."""
         x = self._embed("target", target, start=cache.length)
         rotation = self.positions.rotation(cache.length, x)
-        caches = []
+        hidden, caches = cache.next_mask(x.dtype), []
         for layer, layer_cache in zip(self.decoder, cache.layers, strict=True):
-            x, grown = layer(x, layer_cache, cache.mask, rotation)
+            x, grown = layer(x, layer_cache, cache.mask, rotation, hidden)
             caches.append(grown)
-        return self.decoder_norm(x), DecoderCache(tuple(caches), cache.mask)
+        return self.decoder_norm(x), replace(cache, layers=tuple(caches))
 
-    def _embed(self, side: str, ids: Tensor, start: int) -> Tensor:
+    def _embed(self, side: str, ids: Tensor, start: int | Tensor) -> Tensor:
         embedded = self.word_dropout(F.embedding(ids, self._matrix(side)))
         signal = self.positions.signal(side, start, embedded)
         scale = math.sqrt(self.settings.width)

@@ -4,21 +4,24 @@ Sockets between a parent and its child carry them; nobody else can write there.
 """
 
 import socket
-from typing import TypeVar
+from collections.abc import Iterator
+from socket import MSG_DONTWAIT
 
 import msgspec
 
 LENGTH_BYTES = 4
 LONGEST_MESSAGE = 2**28
 
-M = TypeVar("M")
-
 
 class SentenceBatch(msgspec.Struct, frozen=True, array_like=True):
-    """Sentences for the model with this number, and how many translations of each to return."""
+    """Sentences for the model with this number, and how many translations of each to return.
+
+    Each sentence has a ticket, a number that its reply repeats.
+    """
 
     model: int
     best: int
+    tickets: list[int]
     sentences: list[str]
 
 
@@ -30,11 +33,13 @@ class RankedText(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WorkerReply(msgspec.Struct, frozen=True, array_like=True):
-    """The translations of each sentence, best first; or what went wrong.
+    """The translations of each sentence, best first; or what went wrong with them.
 
-    The first reply of a worker has no translations: it says that the worker is ready.
+    Sentences may be replied in any order, together or not. The first reply of a worker has
+    none: it says that the worker is ready.
     """
 
+    tickets: list[int] = []
     translations: list[list[RankedText]] = []
     error: str = ""
     where: str = ""
@@ -48,19 +53,33 @@ def encoded(message: msgspec.Struct) -> bytes:
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
-def receive(connection: socket.socket, kind: type[M]) -> M | None:
-    """Return the next message, or None if the other side has closed the connection."""
-    head = _exactly(connection, LENGTH_BYTES)
-    body = _exactly(connection, int.from_bytes(head, "big")) if head else b""
-    return msgspec.msgpack.decode(body, type=kind) if body else None
+class BatchReader:
+    """What a worker reads from its connection to the server."""
 
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._bytes = connection, bytearray()
 
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    parts = []
-    while count:
-        part = connection.recv(min(count, 2**20))
-        if not part:
-            return b""
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
+    def read(self, *, wait: bool) -> list[SentenceBatch] | None:
+        """Return the batches that have come, or None if the server has closed the connection.
+
+        Wait for one if asked to.
+        """
+        batches: list[SentenceBatch] = []
+        while True:
+            try:
+                part = self._connection.recv(2**20, 0 if wait and not batches else MSG_DONTWAIT)
+            except BlockingIOError:
+                return batches
+            if not part:
+                return None
+            self._bytes += part
+            batches += self._complete()
+
+    def _complete(self) -> Iterator[SentenceBatch]:
+        """Yield the batches whose bytes are all there."""
+        while len(self._bytes) >= LENGTH_BYTES:
+            end = LENGTH_BYTES + int.from_bytes(self._bytes[:LENGTH_BYTES], "big")
+            if len(self._bytes) < end:
+                return
+            yield msgspec.msgpack.decode(self._bytes[LENGTH_BYTES:end], type=SentenceBatch)
+            del self._bytes[:end]

@@ -5,7 +5,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
-_SENTENCES = (1, 2, 4, 8, 16, 24, 32)
+_SENTENCES = (1, 2, 4, 8, 16, 24, 32, 48, 64)
 
 
 class ServeMetrics:
@@ -29,7 +29,7 @@ class ServeMetrics:
         )
         self.batch_sentences = Histogram(
             "unisono_batch_sentences",
-            "Sentences that one worker translated together.",
+            "Sentences that a worker had under way when it got some of them.",
             buckets=_SENTENCES,
             registry=into,
         )

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
+from itertools import islice
 from operator import itemgetter
 
 from unisono.serve.messages import RankedText
@@ -17,6 +18,7 @@ from unisono.serve.messages import RankedText
 BATCH_SENTENCES = 64
 BATCH_CHARACTERS = 8_000
 NEAR_CHARACTERS = 10  # lengths that differ by less count as the same
+MOST_COMPARED = 1_000  # looking at everything that waits would take longer than it saves
 
 
 @dataclass(eq=False)
@@ -66,12 +68,12 @@ class SentenceQueue:
         self._jobs.clear()
         return jobs
 
-    def take(self, idle_workers: int = 1) -> Taken:
-        """Return what one of so many idle workers translates next, for one model.
+    def take(self, most: int = BATCH_SENTENCES) -> Taken:
+        """Return at most so many sentences for a worker to translate next, for one model.
 
         The job that has waited longest decides which model, and about how long sentences are:
         as its longest one. All that ask for the same model add theirs that are nearest in
-        length, as far as a batch and the share of one worker go.
+        length.
         """
         if not self._jobs:
             return []
@@ -81,9 +83,7 @@ class SentenceQueue:
             for job in self._jobs.values()
             if (job.model, job.best) == (first.model, first.best)
         ]
-        waiting = sum(len(job.places) for job in alike)
-        count = min(BATCH_SENTENCES, -(-waiting // max(1, idle_workers)))
-        taken = _nearest(alike, first, count)
+        taken = _nearest(alike, first, most)
         chosen: dict[SentenceJob, set[int]] = {}
         for job, place in taken:
             chosen.setdefault(job, set()).add(place)
@@ -110,7 +110,8 @@ def _nearest(jobs: Sequence[SentenceJob], first: SentenceJob, count: int) -> Tak
         if (job, place) != start
     )
     taken, characters = [start], wanted
-    for _, _, job, place in nsmallest(count - 1, others, key=itemgetter(0, 1)):
+    seen = islice(others, MOST_COMPARED)
+    for _, _, job, place in nsmallest(count - 1, seen, key=itemgetter(0, 1)):
         characters += _length(job, place)
         if characters > BATCH_CHARACTERS:
             break

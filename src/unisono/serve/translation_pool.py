@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -22,12 +22,13 @@ from unisono.serve.messages import (
     WorkerReply,
     encoded,
 )
-from unisono.serve.sentence_queue import SentenceJob, SentenceQueue, Taken
+from unisono.serve.sentence_queue import BATCH_SENTENCES, SentenceJob, SentenceQueue, Taken
 
 PROGRAMS = {
     "unisono": "unisono.serve.worker",
     "ctranslate2": "unisono.serve.export_worker",
 }
+JOINING = {"unisono"}
 # Answered clients ask again at about the same time: so long a worker waits for the others.
 GATHER_SECONDS = 0.005
 END_SECONDS = 10.0
@@ -48,27 +49,38 @@ class _Link:
         body = await self.reader.readexactly(min(length, LONGEST_MESSAGE))
         return msgspec.msgpack.decode(body, type=WorkerReply)
 
-    async def ask(self, batch: SentenceBatch) -> WorkerReply:
-        self.writer.write(encoded(batch))
-        await self.writer.drain()
-        return await self.receive()
+
+@dataclass(eq=False)
+class _Worker:
+    """A worker and the sentences that it has not replied yet, by their tickets."""
+
+    link: _Link
+    under_way: dict[int, tuple[SentenceJob, int]] = field(default_factory=dict)
+    is_lost: bool = False
 
 
 class TranslationPool:
-    """Processes that translate with one set of models, whatever is served after them."""
+    """Processes that translate with one set of models, whatever is served after them.
+
+    Our own workers get sentences at any time: each joins those under way. Those of other
+    engines get the next ones when they have replied all.
+    """
 
     def __init__(
         self,
         process: asyncio.subprocess.Process,
         links: Sequence[_Link],
         observe: Callable[[int], None],
+        *,
+        joins: bool,
     ) -> None:
-        self._process, self._links, self._observe = process, links, observe
-        self._queue, self._arrived = SentenceQueue(), asyncio.Event()
+        self._process, self._observe, self._joins = process, observe, joins
+        self._workers = [_Worker(link) for link in links]
+        self._queue, self._next_ticket = SentenceQueue(), 0
         self._futures: dict[SentenceJob, asyncio.Future[None]] = {}
-        self._idle, self._is_crowded = 0, False
-        self._lost_workers = 0
-        self._tasks = [asyncio.create_task(self._work(link)) for link in links]
+        self._is_crowded = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks = [asyncio.create_task(self._listen(worker)) for worker in self._workers]
 
     @classmethod
     async def start(
@@ -97,7 +109,7 @@ class TranslationPool:
         except BaseException:
             await _end(process, links)
             raise
-        return cls(process, links, observe)
+        return cls(process, links, observe, joins=engine in JOINING)
 
     @property
     def waiting_sentences(self) -> int:
@@ -105,7 +117,7 @@ class TranslationPool:
 
     @property
     def has_lost_a_worker(self) -> bool:
-        return self._lost_workers > 0 or any(link.reader.at_eof() for link in self._links)
+        return any(worker.is_lost for worker in self._workers)
 
     async def translate(
         self, model: int, sentences: Sequence[str], best: int = 1
@@ -116,12 +128,12 @@ class TranslationPool:
         """
         if not sentences:
             return []
-        if not self._tasks:
+        if not self._tasks or all(worker.is_lost for worker in self._workers):
             raise TranslationFailedError("the workers have ended")
         job = SentenceJob(model, best, sentences)
         self._futures[job] = asyncio.get_running_loop().create_future()
         self._queue.add(job)
-        self._arrived.set()
+        self._look()
         try:
             await self._futures[job]
         finally:
@@ -138,46 +150,58 @@ class TranslationPool:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
-        await _end(self._process, self._links)
+        await _end(self._process, [worker.link for worker in self._workers])
 
-    async def _work(self, link: _Link) -> None:
-        """Give one worker what waits, again and again."""
-        while True:
-            taken = await self._next(link)
-            if not taken:
-                self._lose()
-                return
-            first = taken[0][0]
-            sentences = [job.sentences[place] for job, place in taken]
-            try:
-                reply = await link.ask(SentenceBatch(first.model, first.best, sentences))
-            except (OSError, EOFError, msgspec.MsgspecError) as error:
-                self._fail(taken, f"a worker died: {error}")
-                self._lose()
-                return
-            if reply.error:
-                self._fail(taken, reply.error)
-            else:
-                self._settle(taken, reply.translations)
+    async def _listen(self, worker: _Worker) -> None:
+        """Take the replies of a worker until it dies."""
+        try:
+            while True:
+                reply = await worker.link.receive()
+                taken = [worker.under_way.pop(ticket) for ticket in reply.tickets]
+                if reply.error:
+                    self._fail(taken, reply.error)
+                else:
+                    self._settle(taken, reply.translations)
+                self._look()
+        except (OSError, EOFError, msgspec.MsgspecError) as error:
+            self._lose(worker, f"a worker died: {error}")
 
-    async def _next(self, link: _Link) -> Taken:
-        """Wait for sentences and take some of them; none for a worker that has died."""
-        self._idle += 1
-        taken: Taken = []
-        while not taken:
-            await self._arrived.wait()
-            if self._is_crowded:
-                await asyncio.sleep(GATHER_SECONDS)
-            if link.reader.at_eof():
-                break
-            taken = self._queue.take(self._idle)
-            if not taken:
-                self._arrived.clear()
-        self._idle -= 1
-        if taken:
-            self._is_crowded = len({id(job) for job, _ in taken}) > 1
-            self._observe(len(taken))
-        return taken
+    def _look(self) -> None:
+        """Give the workers what waits: at once, or when those who ask again have done so."""
+        if self._joins or not self._is_crowded:
+            self._give()
+        elif self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(GATHER_SECONDS, self._give)
+
+    def _give(self) -> None:
+        """Give each worker its share of what waits, the one with the least first."""
+        self._timer = None
+        while len(self._queue):
+            free = [
+                one
+                for one in self._workers
+                if not one.is_lost and (self._joins or not one.under_way)
+            ]
+            if not free:
+                return
+            worker = min(free, key=lambda one: len(one.under_way))
+            together = len(self._queue) + sum(len(one.under_way) for one in free)
+            share = min(BATCH_SENTENCES, -(-together // len(free)))
+            room = share - len(worker.under_way)
+            if room <= 0:
+                return
+            self._send(worker, self._queue.take(room))
+
+    def _send(self, worker: _Worker, taken: Taken) -> None:
+        tickets = list(range(self._next_ticket, self._next_ticket + len(taken)))
+        self._next_ticket += len(taken)
+        worker.under_way.update(zip(tickets, taken, strict=True))
+        self._is_crowded = len({id(job) for job, _ in worker.under_way.values()}) > 1
+        self._observe(len(worker.under_way))
+        first, sentences = taken[0][0], [job.sentences[place] for job, place in taken]
+        batch = SentenceBatch(first.model, first.best, tickets, sentences)
+        worker.link.writer.write(encoded(batch))
 
     def _settle(self, taken: Taken, translations: Sequence[list[RankedText]]) -> None:
         for (job, place), found in zip(taken, translations, strict=True):
@@ -192,12 +216,12 @@ class TranslationPool:
             if future and not future.done():
                 future.set_exception(TranslationFailedError(why))
 
-    def _lose(self) -> None:
+    def _lose(self, worker: _Worker, why: str) -> None:
         """Remember that a worker is gone; without any other, nobody waits for nothing."""
-        self._lost_workers += 1
-        current = asyncio.current_task()
-        if all(task.done() or task is current for task in self._tasks):
-            self._tasks = []
+        worker.is_lost = True
+        self._fail(list(worker.under_way.values()), why)
+        worker.under_way.clear()
+        if all(one.is_lost for one in self._workers):
             for job in self._queue.clear():
                 self._fail([(job, 0)], "all workers died")
 

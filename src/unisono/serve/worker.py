@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import torch
@@ -23,8 +24,9 @@ from torch import nn
 from unisono.bundle.reader import open_bundle
 from unisono.errors import UnisonoError
 from unisono.parent_process import die_with_launcher, die_with_parent
-from unisono.serve.messages import RankedText, SentenceBatch, WorkerReply, encoded, receive
-from unisono.translate.translator import Translator
+from unisono.serve.messages import BatchReader, RankedText, WorkerReply, encoded
+from unisono.translate.line_stream import LineStream
+from unisono.translate.translator import Translation, Translator
 
 
 class WorkerOrder(msgspec.Struct, frozen=True):
@@ -34,10 +36,27 @@ class WorkerOrder(msgspec.Struct, frozen=True):
     sockets: list[int]
 
 
+class Stream(Protocol):
+    """Lines that are translated together, as `LineStream` does it."""
+
+    @property
+    def is_empty(self) -> bool: ...
+
+    @property
+    def tickets(self) -> list[int]: ...
+
+    def add(self, tickets: Sequence[int], lines: Sequence[str]) -> None: ...
+
+    def step(self) -> list[tuple[int, Translation]]: ...
+
+
 Load = Callable[[Sequence[str]], list[Translator]]
+NewStream = Callable[[Translator], Stream]
 
 
-def run_workers(order: WorkerOrder, load: Load, *, load_before_fork: bool) -> None:
+def run_workers(
+    order: WorkerOrder, load: Load, new_stream: NewStream, *, load_before_fork: bool
+) -> None:
     """Load the models and translate until the server closes the sockets."""
     die_with_launcher()
     for number in (signal.SIGINT, signal.SIGTERM):  # the server decides when to stop
@@ -62,30 +81,52 @@ def run_workers(order: WorkerOrder, load: Load, *, load_before_fork: bool) -> No
         except UnisonoError as error:
             mine.sendall(encoded(failure(error)))
         else:
-            serve(mine, translators)
+            serve(mine, translators, new_stream)
 
 
-def serve(connection: socket.socket, translators: Sequence[Translator]) -> None:
-    """Say that this worker is ready, then translate what comes until the connection ends."""
+def serve(
+    connection: socket.socket, translators: Sequence[Translator], new_stream: NewStream
+) -> None:
+    """Say that this worker is ready, then translate what comes until the connection ends.
+
+    Sentences join those under way. Each model and each number of alternatives is a search of
+    its own; they take turns.
+    """
     connection.sendall(encoded(WorkerReply()))
-    while (batch := receive(connection, SentenceBatch)) is not None:
-        try:
-            reply = _translate(_with_best(translators[batch.model], batch.best), batch)
-        except (RuntimeError, MemoryError) as error:
-            reply = WorkerReply(error=f"{type(error).__name__}: {error}")
-        connection.sendall(encoded(reply))
+    reader = BatchReader(connection)
+    streams: dict[tuple[int, int], Stream] = {}
+    while (batches := reader.read(wait=not streams)) is not None:
+        for batch in batches:
+            key = (batch.model, batch.best)
+            if key not in streams:
+                streams[key] = new_stream(_with_best(translators[batch.model], batch.best))
+            streams[key].add(batch.tickets, batch.sentences)
+        for key, stream in list(streams.items()):
+            reply = _stepped(stream)
+            if reply.tickets:
+                connection.sendall(encoded(reply))
+            if stream.is_empty or reply.error:
+                del streams[key]
 
 
 def failure(error: UnisonoError) -> WorkerReply:
     """Return the reply that carries an error to the server."""
-    return WorkerReply([], error.what, error.where, error.fix, error.exit_code)
-
-
-def _translate(translator: Translator, batch: SentenceBatch) -> WorkerReply:
-    found = translator.translations(batch.sentences)
     return WorkerReply(
-        [[RankedText(one.text, one.confidence) for one in line.alternatives] for line in found]
+        error=error.what, where=error.where, fix=error.fix, exit_code=error.exit_code
     )
+
+
+def _stepped(stream: Stream) -> WorkerReply:
+    """Go on by one step; if that fails, all that are under way together fail."""
+    try:
+        done = stream.step()
+    except (RuntimeError, MemoryError) as error:
+        return WorkerReply(stream.tickets, error=f"{type(error).__name__}: {error}")
+    return WorkerReply([ticket for ticket, _ in done], [_ranked(line) for _, line in done])
+
+
+def _ranked(line: Translation) -> list[RankedText]:
+    return [RankedText(one.text, one.confidence) for one in line.alternatives]
 
 
 @lru_cache(maxsize=64)
@@ -121,4 +162,4 @@ def _fork(connections: Sequence[socket.socket]) -> socket.socket:
 
 if __name__ == "__main__":
     given = msgspec.json.decode(sys.argv[1], type=WorkerOrder)
-    run_workers(given, load_bundles, load_before_fork=True)
+    run_workers(given, load_bundles, LineStream, load_before_fork=True)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from unisono.models.attention import DecoderCache
 from unisono.models.cpu_linear import multiply
+from unisono.models.joined_caches import cut, joined
 from unisono.models.output import Output
 from unisono.models.transformer import TransformerModel
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID
@@ -98,6 +99,15 @@ class DecoderStates:
     def select(self, rows: Tensor, sentences: Tensor | None) -> Self:
         """Keep these rows, as `DecoderCache.select` does."""
         return replace(self, caches=tuple(c.select(rows, sentences) for c in self.caches))
+
+    def join(self, fresh: Self, width: int) -> Self:
+        """Add sentences without a token, as `joined` does."""
+        pairs = zip(self.caches, fresh.caches, strict=True)
+        return replace(self, caches=tuple(joined(old, new, width) for old, new in pairs))
+
+    def cut(self, columns: int, positions: int) -> Self:
+        """Keep so many columns of targets and positions of sources, as `cut` does."""
+        return replace(self, caches=tuple(cut(c, columns, positions) for c in self.caches))
 
 
 def start_decoding(models: Sequence[TransformerModel], source: Tensor) -> DecoderStates:

@@ -175,7 +175,7 @@ class Translator:
         found: dict[int, float] = {}
         lengths = [max(map(len, p)) + 1 for p in zip(sources, targets, strict=True)]
         for places in self._batches(lengths):
-            sides = (_padded([side[n] for n in places]) for side in (sources, targets))
+            sides = (padded_sources([side[n] for n in places]) for side in (sources, targets))
             source, target = (side.to(self.models[0].device) for side in sides)
             logs = given_log_probabilities(self.models, source, target)
             found |= zip(places, logs, strict=True)
@@ -188,10 +188,18 @@ class Translator:
     def _translated(
         self, lines: Sequence[str], prefixes: Sequence[str], first: int, by: Workers
     ) -> list[Translation]:
+        chunks = self.chunks(lines, prefixes, first)
+        found = iter(self._search_all([chunk for line in chunks for chunk in line], by))
+        return [self.joined(list(islice(found, len(line)))) for line in chunks]
+
+    def chunks(
+        self, lines: Sequence[str], prefixes: Sequence[str] = (), first: int = 0
+    ) -> list[list[SearchChunk]]:
+        """Return what to search for each line, in order; an empty line has nothing."""
         tags, rest = cut_all(self._clean(lines), self.tokenizers.source.tags)
         pieces = self.tokenizers.source.encode(rest)
         starts = self.tokenizers.target.encode(self._clean(prefixes)) or [[]] * len(lines)
-        chunks = [
+        return [
             [
                 SearchChunk(ids, [] if part else start, (number, part))
                 for part, ids in enumerate(self._chunks(tag, text, line))
@@ -200,11 +208,9 @@ class Translator:
                 zip(starts, tags, rest, pieces, strict=True), start=first
             )
         ]
-        found = iter(self._search_all([chunk for line in chunks for chunk in line], by))
-        return [self._joined(list(islice(found, len(line)))) for line in chunks]
 
-    def _joined(self, parts: Found) -> Translation:
-        """Return the translation of a line, given the hypotheses of each of its parts."""
+    def joined(self, parts: Found) -> Translation:
+        """Return the translation of a line, given the hypotheses of each of its chunks."""
         count = max(map(len, parts), default=0)
         # A part with fewer alternatives repeats its best.
         rows = [[part[n] if n < len(part) else part[0] for part in parts] for n in range(count)]
@@ -248,7 +254,7 @@ class Translator:
             ids = [chunk.ids for chunk in chunks]
             found = self.engine.search(ids, prefixes, self.decoding)
             return [hypotheses[: self.best] for hypotheses in found]
-        source = _padded([chunk.ids for chunk in chunks]).to(self.models[0].device)
+        source = padded_sources([chunk.ids for chunk in chunks]).to(self.models[0].device)
         if self.sampling is None:
             found = search(self.models, source, self.decoding, prefixes, self.best)
             return [hypotheses[: self.best] for hypotheses in found]
@@ -298,7 +304,8 @@ def _even_chunks(ids: Ids, room: int) -> list[Ids]:
     return [ids[start:end] for start, end in pairwise(bounds)]
 
 
-def _padded(sources: list[Ids]) -> Tensor:
+def padded_sources(sources: Sequence[Ids]) -> Tensor:
+    """Return sources as rows (B, S), each with its end and padding."""
     longest = max(len(ids) for ids in sources) + 1
     rows = [ids + [END_ID] + [PADDING_ID] * (longest - 1 - len(ids)) for ids in sources]
     return torch.tensor(rows)  # (B, S)
