@@ -36,7 +36,7 @@ class WorkerOrder(msgspec.Struct, frozen=True):
     sockets: list[int]
 
 
-class Stream(Protocol):
+class LineFlow(Protocol):
     """Lines that are translated together, as `LineStream` does it."""
 
     @property
@@ -51,7 +51,7 @@ class Stream(Protocol):
 
 
 Load = Callable[[Sequence[str]], list[Translator]]
-NewStream = Callable[[Translator], Stream]
+NewStream = Callable[[Translator], LineFlow]
 
 
 def run_workers(
@@ -94,7 +94,7 @@ def serve(
     """
     connection.sendall(encoded(WorkerReply()))
     reader = BatchReader(connection)
-    streams: dict[tuple[int, int], Stream] = {}
+    streams: dict[tuple[int, int], LineFlow] = {}
     while (batches := reader.read(wait=not streams)) is not None:
         for batch in batches:
             key = (batch.model, batch.best)
@@ -116,7 +116,7 @@ def failure(error: UnisonoError) -> WorkerReply:
     )
 
 
-def _stepped(stream: Stream) -> WorkerReply:
+def _stepped(stream: LineFlow) -> WorkerReply:
     """Go on by one step; if that fails, all that are under way together fail."""
     try:
         done = stream.step()
