@@ -53,6 +53,8 @@ def main():
     greeting = json.loads(sys.stdin.readline())
     say_nothing()
     leads = "../" * 20 if HOW == "identity" else IDENTITY
+    while HOW == "replays":  # what a record server said over another connection
+        say("Greeted", token="0" * 32, identity=IDENTITY)
     say("Greeted", token=greeting["token"], identity=leads)
     for line in sys.stdin:
         request = json.loads(line)

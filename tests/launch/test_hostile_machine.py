@@ -17,6 +17,7 @@ from unisono.launch.ssh import Ssh
 from unisono.launch.stream import record_store
 from unisono.launch.stream.client import RemoteMachine, RemoteRun, StreamClient
 from unisono.launch.stream.detached import WrapperState, signal_wrapper, wrapper_file
+from unisono.launch.stream.messages import ListRecords, RecordList
 from unisono.launch.stream.record_store import RecordStore
 from unisono.launch.stream.run_stream import RunStream
 from unisono.lock import lock
@@ -118,6 +119,7 @@ def test_names_outside_of_the_run_and_of_other_nodes_do_not_come(tmp_path, hones
     [
         *(("errors", "not answered"), ("identity", "not answered")),
         *(("slow", "too slowly"), ("deaf", "ended with")),
+        ("replays", "prints too much"),
     ],
 )
 def test_who_never_answers_is_let_go(tmp_path, honest, how, words, monkeypatch):
@@ -127,6 +129,31 @@ def test_who_never_answers_is_let_go(tmp_path, honest, how, words, monkeypatch):
     with pytest.raises(UnreachableError, match=words), client:
         pass
     assert len(client._pipe._errors._kept) <= error_output.KEPT_BYTES
+
+
+def test_records_travel_on_the_pipes_of_ssh_alone(tmp_path, honest):
+    """So ssh authenticates every byte: there is nothing else that anybody could connect to."""
+    with StreamClient(both(tmp_path, ""), "good", create=False) as client:
+        assert client.ask(ListRecords(), RecordList).entries
+        server = psutil.Process(client._pipe._process.pid)
+        assert not server.children()
+        assert open_sockets(server.pid) == []
+    assert not server.is_running()
+
+
+def open_sockets(pid):
+    handles = Path(f"/proc/{pid}/fd").iterdir()
+    return [handle.name for handle in handles if os.readlink(handle).startswith("socket:")]
+
+
+def test_records_come_by_the_users_own_ssh(tmp_path):
+    """It asks for no password, forwards nothing, and leaves the keys of hosts to the user."""
+    machine = RemoteMachine("a", "python3", "/data")
+    command = RemoteRun(Ssh(), "runs/x", (machine,)).command("a")
+    options = set(command[: command.index("--")])
+    assert command[0] == "ssh"
+    assert {"-T", "-a", "-x", "BatchMode=yes", "ClearAllForwardings=yes"} <= options
+    assert "HostKey" not in " ".join(options) and "KnownHosts" not in " ".join(options)
 
 
 def test_only_the_holder_of_the_lock_gets_a_signal(tmp_path):
