@@ -6,7 +6,7 @@ import pytest
 
 from unisono.errors import ConfigError, DataError
 from unisono.printable import INSTEAD, printable, printable_json, refuse_control
-from unisono.small_files import json_table, read_line, read_parsed, toml_table
+from unisono.small_files import LineWriter, json_table, read_line, read_parsed, toml_table
 
 HOSTILE = "\x1b[2J\x1b]0;t\x07\x9b31m\u202e\r\n"
 
@@ -67,3 +67,20 @@ def test_values_with_control_characters_are_refused(value):
     with pytest.raises(ConfigError, match="control characters"):
         refuse_control(value, where="--partition")
     refuse_control(["über", 3, None, {"a": "b c"}], where="--set")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "link", "directory"])
+def test_lines_are_appended_to_regular_files_only(kind, tmp_path):
+    """A link could lead to any file of the user; who opens a pipe to write waits for ever."""
+    path, other = tmp_path / "rank-0000.jsonl", tmp_path / "other"
+    other.write_text("mine\n")
+    made = {
+        "pipe": lambda: os.mkfifo(path),
+        "device": lambda: path.symlink_to("/dev/full"),
+        "link": lambda: path.symlink_to(other),
+        "directory": path.mkdir,
+    }
+    made[kind]()
+    with pytest.raises(OSError, match="not a file"):
+        LineWriter(path)
+    assert other.read_text() == "mine\n"

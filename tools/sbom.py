@@ -1,7 +1,8 @@
 """Print a software bill of materials of this environment, as CycloneDX 1.6 JSON.
 
 `make setup` keeps pip's reports in the environment: which file each package came from, and its
-hash. A package that no report knows in the version that is installed is an error.
+hash. A package that no report knows in the version that is installed is an error; a report that
+pip did not finish, because something failed, says nothing.
 """
 
 import json
@@ -81,7 +82,7 @@ def ours() -> dict[str, str]:
 def installed(reports: Path) -> list[dict[str, Any]]:
     """Return what the reports say of each package that is installed here."""
     paths = sorted(reports.glob("*.json"), key=lambda path: path.stat().st_mtime)
-    items = [item for path in paths for item in json.loads(path.read_text())["install"]]
+    items = [item for path in paths for item in _whole(path)]
     known = {(normal(i["metadata"]["name"]), i["metadata"]["version"]): i for i in items}
     here = {(normal(found.name), found.version) for found in distributions()}
     here.discard(("unisono", version("unisono")))
@@ -89,6 +90,15 @@ def installed(reports: Path) -> list[dict[str, Any]]:
         names = ", ".join(f"{name} {number}" for name, number in unknown)
         sys.exit(f"error: `make setup` did not install {names}; `make clean setup` starts anew")
     return [known[key] for key in sorted(here)]
+
+
+def _whole(report: Path) -> list[dict[str, Any]]:
+    """Return what a report says was installed; nothing, if pip was interrupted."""
+    try:
+        found: list[dict[str, Any]] = json.loads(report.read_text())["install"]
+    except ValueError:
+        return []
+    return found
 
 
 if __name__ == "__main__":

@@ -44,6 +44,24 @@ def open_regular(path: Path) -> io.BufferedReader:
     raise OSError(errno.EINVAL, f"it is {what}, not a file", str(path))
 
 
+def open_to_write(path: Path, how: int) -> int:
+    """Return a handle on the regular file `path`, which is made if it is missing.
+
+    A link could lead to any file of the user, and a pipe would block: both are an `OSError`.
+    """
+    flags = how | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        handle = os.open(path, flags, 0o644)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            return handle
+        os.close(handle)
+    raise OSError(errno.EINVAL, "it is a link, a pipe or a device, not a file", str(path))
+
+
 def read_bytes(path: Path, most: int = SMALL_BYTES) -> bytes:
     """Return the content of a regular file; raise an `OSError` if it has over `most` bytes."""
     with open_regular(path) as file:
@@ -103,7 +121,7 @@ class LineWriter:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._file = open_to_write(path, os.O_WRONLY | os.O_APPEND)
         if _ends_torn(path):
             os.write(self._file, b"\n")
 

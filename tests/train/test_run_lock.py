@@ -211,3 +211,24 @@ def test_a_run_of_a_version_that_had_fewer_settings_is_continued(home):
     kept = [line for line in config.read_text().splitlines() if not line.startswith(newer)]
     config.write_text("\n".join(kept) + "\n")
     assert train(home, steps=4)
+
+
+@pytest.mark.parametrize("file", ["lock", "events/rank-0000.jsonl"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "link"])
+def test_a_run_writes_to_no_pipe_and_through_no_link(home, file, kind):
+    """In a run directory of somebody else: the lock would empty the file that it leads to."""
+    train(home)
+    path, other = home / "run" / file, home / "other"
+    assert path.is_file()
+    path.unlink()
+    other.write_text("mine\n")
+    made = {
+        "pipe": lambda: os.mkfifo(path),
+        "device": lambda: path.symlink_to("/dev/full"),
+        "link": lambda: path.symlink_to(other),
+    }
+    made[kind]()
+    with pytest.raises((ConfigError, DataError), match="not a file") as refused:
+        train(home, steps=4)
+    assert refused.value.where == str(path)
+    assert other.read_text() == "mine\n"

@@ -1,5 +1,6 @@
 """Record a run: its environment, its events, and its numbers for TensorBoard. No torch."""
 
+import errno
 import os
 import platform
 import re
@@ -19,6 +20,7 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from unisono.errors import DataError
 from unisono.records.events import AnyEvent, Sample, StepTaken, Tested, Validated, to_line
 from unisono.records.layout import RunDirectory
 from unisono.small_files import LineWriter
@@ -29,7 +31,7 @@ class Recorder:
 
     def __init__(self, run: Path, rank: int, *, leads: bool) -> None:
         directory = RunDirectory(run)
-        self._lines = LineWriter(directory.events(rank))
+        self._lines = _lines_in(directory.events(rank))
         self._board = TensorBoardSink(directory.tensorboard) if leads else None
 
     def write(self, event: AnyEvent) -> None:
@@ -43,6 +45,19 @@ class Recorder:
         if self._board is not None:
             with suppress(OSError):
                 self._board.close()
+
+
+def _lines_in(path: Path) -> LineWriter:
+    try:
+        return LineWriter(path)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise DataError(
+            f"{path.name} cannot be written: {error.strerror}",
+            where=str(path),
+            fix="move it away; the run goes on without what it holds",
+        ) from error
 
 
 FLUSH_SECONDS = 5

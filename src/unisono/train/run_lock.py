@@ -21,7 +21,7 @@ from unisono.corpus.reader import Corpus, SettingDifference, differences
 from unisono.errors import ConfigError, DataError, RunError
 from unisono.lock import lock
 from unisono.records.layout import RunDirectory
-from unisono.small_files import json_table, read_parsed
+from unisono.small_files import json_table, open_to_write, read_parsed
 from unisono.train.checkpoints import checkpoint
 
 # What may change when a run is continued: none of it changes what an update does.
@@ -39,12 +39,12 @@ class RunLock:
     def __init__(self, directory: RunDirectory) -> None:
         try:
             directory.path.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(directory.lock, os.O_RDWR | os.O_CREAT, 0o644)
+            self._handle = open_to_write(directory.lock, os.O_RDWR)
         except OSError as error:
             raise ConfigError(
                 f"the run directory cannot be written: {error.strerror}",
-                where=str(directory.path),
-                fix="choose another directory with --set run=…",
+                where=str(error.filename or directory.path),
+                fix="look at it there, or choose another directory with --set run=…",
             ) from error
         try:
             lock(self._handle, attempts=_LOCK_ATTEMPTS)
