@@ -13,13 +13,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 from diagnose.made_runs import BEGAN, ended, healthy_run, start, step, team, validated
 from diagnose.made_samples import gpu, pair, sampled
+from live_page.made_files import write_run
+from report.rich_run import rich_run
+from unisono.cli import unisono
+from unisono.diagnose.evidence.energy import joules_of
 from unisono.live.page import bar, page, sparkline
 from unisono.live.window import LANE_CAUSES, now_of
 from unisono.records.events import Sample, Warned, to_line
+from unisono.records.view import read_run
 
 
 def shown(run, at, width=100):
@@ -209,3 +215,23 @@ def until(terminal, words):
         if select.select([terminal], [], [], 1.0)[0]:
             text += os.read(terminal, 65536).decode("utf-8", "replace")
     return text
+
+
+def test_money_and_energy_of_the_whole_run_are_shown_where_they_are_known(tmp_path):
+    """The GPUs of both machines are sampled; [cost] has a price for the energy, too."""
+    prices = '[cost]\nper_machine_hour = 3.6\nper_kwh = 0.5\ncurrency = "EUR"\n'
+    measured = write_run(tmp_path / "measured", rich_run(), prices)
+    unmeasured = write_run(tmp_path / "unmeasured", replace(rich_run(), machines={}), prices)
+    words = lines_of(measured)
+    kwh = joules_of(read_run(measured)) / 3.6e6
+    assert words["power"].startswith(f"{kwh:,.3f} kWh, ")
+    assert " EUR so far, 7.20 an hour; of it " in words["cost"]
+    assert "power" not in lines_of(unmeasured)
+
+
+def lines_of(run):
+    """What `watch --once` shows of a run, by the first word of each line."""
+    done = CliRunner().invoke(unisono, ["watch", "--once", str(run)])
+    assert done.exit_code == 0, done.output
+    pairs = (line.partition(" ") for line in done.output.splitlines())
+    return {name: rest.strip() for name, _, rest in pairs}

@@ -1,9 +1,11 @@
 """What the page knows of a run that it reads again and again, against the report's reading."""
 
 import bisect
+import re
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as changed
 
 from diagnose.made_runs import BEGAN, start, step, with_sentences
 from diagnose.made_runs import curve as losses_of
@@ -14,6 +16,7 @@ from unisono.diagnose.diagnosis import judge
 from unisono.live_page import followed_run, parts
 from unisono.live_page.followed_run import FollowedRun
 from unisono.records import follow, skim
+from unisono.records.events import Sample
 from unisono.records.sentence_losses import write_losses
 from unisono.records.view import read_run
 from unisono.report.machine_curves import sampled_machines
@@ -80,6 +83,25 @@ def test_starts_of_a_process_whose_history_is_skipped_are_known(written, monkeyp
     assert 0 < len(run.view.ranks[1]) < 20
 
 
+def test_each_machine_has_its_own_bar_and_its_own_row(tmp_path):
+    made = rich_run()
+    slow = tuple(step(n, forward=0.1, backward=0.6, exchange=0.3) for n in range(1, 201))
+    path = write_run(tmp_path / "run", replace(made, ranks={0: slow, 1: made.ranks[1]}))
+    run = followed(path)
+    bars = re.findall(r'aria-label="(\w+), [^"]*backward: ([^,]*),', parts.state(run)["now"])
+    assert bars == [("alpha", "0.60 s"), ("beta", "0.15 s")]
+    quiet = {
+        rank: replace(log, samples=log.samples[:60]) for rank, log in made.machines.items()
+    }
+    two = replace(made, machines={0: made.machines[0], 1: quiet[1]}, ends=(), tests=())
+    going = followed(write_run(tmp_path / "going", two))
+    going.now = made.machines[0].samples[-1].time + 60
+    rows = dict(re.findall(r'class="who">(\w+)</span></p>\n<p class="does">(.*?)</p>',
+                           parts.head(going)["machines"]))  # fmt: skip
+    assert "no sample" in rows["beta"]
+    assert "no sample" not in rows["alpha"]
+
+
 def test_another_run_in_the_same_directory_is_read_from_its_beginning(written):
     run = followed(written)
     for file in (*written.glob("events/*"), *written.glob("monitor/*")):
@@ -117,12 +139,16 @@ def test_every_part_escapes_what_comes_from_the_run(tmp_path):
     path = write_run(tmp_path / "run", replace(named[0], validations=samples))
     run = followed(path)
     drawn = {**parts.head(run), **parts.state(run), **parts.charts(run), **parts.whole_run(run)}
+    machines = {rank: _hosted(log, evil) for rank, log in made.machines.items()}
+    still = replace(named[0], ends=(), machines=machines)
+    going = followed(write_run(tmp_path / "going", still))
+    drawn["machines"] = parts.head(going)["machines"]
     drawn |= parts.runs_table([run, run], [evil, "b"])
     drawn |= parts.comparison([run, run], [evil, "b"])
     for name, text in drawn.items():
         assert "<img" not in text, name
         assert "<script" not in text, name
-    for name in ("findings", "translations", "runs", "comparison", "now", "course"):
+    for name in ("findings", "machines", "translations", "runs", "comparison", "now", "course"):
         assert "&lt;img src=x" in drawn[name], name
 
 
@@ -130,11 +156,11 @@ def _named(found, words):
     return type(found)(time=found.time, step=found.step, id="x", summary=words)
 
 
+def _hosted(log, host):
+    return replace(log, machines=tuple(changed(one, host=host) for one in log.machines))
+
+
 def _sampled(validation, words):
-    from msgspec.structs import replace as changed
-
-    from unisono.records.events import Sample
-
     return changed(validation, samples=(Sample(words, words, words),))
 
 

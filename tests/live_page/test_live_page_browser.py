@@ -2,6 +2,7 @@
 
 import re
 import signal
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -158,3 +159,10 @@ def test_a_link_with_a_token_leaves_no_token_in_the_address(tmp_path, opened):
         assert page.url == f"http://127.0.0.1:{server.port}/"
         assert token not in page.content() + page.evaluate("document.cookie")
         assert page.troubles == []
+        port = server.port
+    with RunningPage(run, "--host", "0.0.0.0", "--port", port) as again:
+        # The same place, another token: the old page says where to go.
+        page.locator("#news", has_text="open the link that it printed last").wait_for()
+        page.goto(again.link.replace(urlsplit(again.link).hostname, "127.0.0.1"))
+        page.locator(".verdict").wait_for()
+        page.locator("#news").wait_for(state="hidden")

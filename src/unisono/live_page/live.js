@@ -84,8 +84,13 @@
     const stream = new EventSource("/events");
     stream.onmessage = update;
     stream.onerror = () => {
-      tell("No connection to unisono watch: this is the last state it sent. Trying again …");
-      if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
+      /* Closed: something answers, but with a refusal. A new start has a new link. */
+      const refused = stream.readyState === EventSource.CLOSED;
+      const why = refused
+        ? "unisono watch does not admit this page: open the link that it printed last."
+        : "No connection to unisono watch: this is the last state it sent.";
+      tell(`${why} Trying again …`);
+      if (refused) setTimeout(listen, 5000);
     };
   };
   listen();
