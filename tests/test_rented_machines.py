@@ -1,9 +1,11 @@
 """The example of rented machines: its ten lines in a laboratory, its recipes as files."""
 
+import hashlib
 import os
 import re
 import shlex
 import shutil
+import site
 import subprocess
 import sys
 from pathlib import Path
@@ -11,18 +13,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import ssh
-from support.ssh import SshLab
+from support.bare import BareLab, has_bare_python
+from support.ssh import SSHD
 from support.tiny import tiny_settings, write_text
+from support.wheels import wheel_with
 from unisono.config.load import to_toml
 from unisono.records.view import read_run
 from unisono.train.checkpoints.checkpoint import verify
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "rented-machines"
 README = (EXAMPLE / "README.md").read_text("utf-8")
-LAPTOP = 2  # the node that launches, and does not train
-# What needs a network that we do not have, or is there already.
-LEFT_OUT = ("unisono simulate", "apt-get")
+PACKAGES = site.getsitepackages()[0]
 
 
 def ten_lines():
@@ -40,71 +41,71 @@ def test_it_is_ten_lines():
 
 @pytest.fixture
 def place(tmp_path):
-    """A place for what each machine and the laptop have of their own."""
-    for name in ("root", "disk0", "disk1", "disk2", "bin"):
+    """A laptop with a config, its text and a lock file, and an index of packages."""
+    for name in ("laptop", "bin"):
         (tmp_path / name).mkdir()
-    laptop = tmp_path / "disk2"
+    laptop, wheels = tmp_path / "laptop", tmp_path / "index" / "ours"
     for name, pairs in (("train", 200), ("valid", 20), ("test", 20)):
         write_text(laptop / "text", name, pairs, seed=pairs)
     cost = {"per_machine_hour": 2.5}
     tables = {"train": {"max_steps": 6}, "corpus": {"directory": "corpora/tiny"}}
     settings = tiny_settings(Path(), run="runs/train", cost=cost, **tables)
     (laptop / "train.toml").write_text(to_toml(settings))
-    (laptop / "unisono-0.2.0-py3-none-any.whl").touch()
+    wheels.mkdir(parents=True)
+    made = wheel_with(wheels, "ours", {"ours.pth": f"{PACKAGES}\n"})
+    digest = hashlib.sha256(made.read_bytes()).hexdigest()
+    (laptop / "ours.lock").write_text(f"ours==1.0 --hash=sha256:{digest}\n")
     return tmp_path
 
 
 def programs(place, lab):
-    """Make ssh and scp use the keys of the laboratory, under the names a and b."""
+    """Make ssh use the keys of the laboratory, under the names a and b."""
     names = "".join(f"Host {name}\n    HostName node{at}\n" for at, name in enumerate("ab"))
     config = place / "client_config"
     config.write_text(names + lab.config.read_text())
-    # The sshd of the laboratory has no sftp: -O copies without it.
-    for name, option in (("ssh", ""), ("scp", "-O")):
-        start = shlex.join([shutil.which(name), *option.split(), "-F", str(config)])
-        (place / "bin" / name).write_text(f'#!/bin/sh\nexec {start} "$@"\n')
+    ssh = shlex.join([shutil.which("ssh"), "-F", str(config)])
     unisono = shlex.join([sys.executable, "-m", "unisono"])
-    (place / "bin" / "unisono").write_text(f'#!/bin/sh\nexec {unisono} "$@"\n')
-    for program in (place / "bin").iterdir():
+    for name, start in (("ssh", ssh), ("unisono", unisono)):
+        program = place / "bin" / name
+        program.write_text(f'#!/bin/sh\nexec {start} "$@"\n')
         program.chmod(0o755)
 
 
 @pytest.mark.ranks
-@pytest.mark.long(minutes=2)
+@pytest.mark.long(minutes=3)
 @pytest.mark.usefixtures("able")
 @pytest.mark.timeout(900)
-def test_the_ten_lines_bring_a_run_from_blank_disks_to_its_report(place):
-    if ssh.SSHD is None or shutil.which("scp") is None:
-        pytest.skip("no ssh server here: apt-get install openssh-server")
-    root = place / "root"
-    with SshLab(place, 3) as lab:
+@pytest.mark.skipif(SSHD is None, reason="no ssh server here: apt-get install openssh-server")
+@pytest.mark.skipif(not has_bare_python(), reason="the system has no Python 3.11 of its own")
+def test_the_ten_lines_bring_a_run_from_blank_machines_to_its_report(place):
+    told = {}
+    with BareLab(place, 3, shared=[PACKAGES], index=place / "index") as lab:
         programs(place, lab)
-        for node in range(3):
-            mount = ["mount", "--bind", str(place / f"disk{node}"), str(root)]
-            assert lab.run(node, mount).returncode == 0
-        path = {"PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
-        told = ""
+        variables = {"PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
         for line in ten_lines():
-            if any(words in line for words in LEFT_OUT):
-                continue
             here = line.replace("unisono corpora get wmt16-en-de && ", "")
-            here = here.replace("/root/venv/bin/python", sys.executable)
-            here = here.replace("/root", str(root))
-            done = lab.run(
-                LAPTOP, ["bash", "-c", f"cd {root} && {here}"], variables=path, timeout=600
-            )
+            here = here.replace("--sync", "--sync --lock ours.lock")
+            words = ["bash", "-c", f"cd {place / 'laptop'} && {here}"]
+            done = lab.run(lab.laptop, words, variables=variables, timeout=600)
             assert done.returncode == 0, f"{here}\n{done.stdout}{done.stderr}"
-            told += done.stdout + done.stderr
-    assert "all are ready" in told
-    assert "has all that a, b recorded" in told
-    assert "now stand idle, for 5.00 USD an hour" in told
-    run = place / "disk2" / "runs" / "train"
+            told[line.partition("#")[0].strip()] = done.stdout + done.stderr
+        left = [lab.there(node, "find", "/root", "-type", "f") for node in (0, 1)]
+    lines = list(told.values())
+    assert "# a: would bring Unisono (" in lines[2]
+    assert "installed the packages" in lines[3]
+    assert "all are ready" in lines[3]
+    for later in (lines[4], lines[5]):
+        assert "b | has everything already" in later
+    assert "now stand idle, for 5.00 USD an hour" in lines[6]
+    assert "has all that a, b recorded" in lines[7]
+    assert "removed" in lines[9]
+    assert left == ["", ""]
+    run = place / "laptop" / "runs" / "train"
     view = read_run(run)
     assert len(view.steps) == 6
     assert set(view.ranks) == {0, 1, 2, 3}
     assert (run / "report.html").is_file()
     assert verify(run / "checkpoints" / "step-0000006").step == 6
-    assert not (place / "disk0" / "report.html").exists()
 
 
 def test_the_variables_of_skypilot_and_dstack_make_a_run():

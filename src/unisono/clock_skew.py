@@ -56,8 +56,13 @@ def measure_offset(read_other_clock: Callable[[], float], rounds: int) -> ClockO
         sent = time.time()
         other = read_other_clock()
         received = time.time()
-        offsets.append(ClockOffset(other - (sent + received) / 2, (received - sent) / 2))
+        offsets.append(offset_between(sent, other, received))
     return min(offsets, key=lambda offset: offset.uncertainty)
+
+
+def offset_between(sent: float, other: float, received: float) -> ClockOffset:
+    """Return the offset of a clock that was read between a request and its reply."""
+    return ClockOffset(other - (sent + received) / 2, (received - sent) / 2)
 
 
 def compare_clocks(offset: ClockOffset, machine: str, reference: str) -> ClockComparison:

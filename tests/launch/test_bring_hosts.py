@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import site
+import subprocess
 import sys
 
 import pytest
@@ -12,10 +13,11 @@ from support.bare import BareLab, has_bare_python
 from support.tiny import tiny_settings
 from support.wheels import wheel_with
 from unisono.config.load import to_toml
+from unisono.records.view import read_run
 
 pytestmark = [
     pytest.mark.ranks,
-    pytest.mark.long(minutes=2),
+    pytest.mark.long(minutes=3),
     pytest.mark.usefixtures("able"),
     pytest.mark.timeout(900),
     pytest.mark.skipif(
@@ -39,8 +41,9 @@ def home(corpus_home, tmp_path_factory):
         train={"max_steps": 4},
     )
     (home / "my config's.toml").write_text(to_toml(settings))
-    (home.parent / "wheels").mkdir()
-    made = wheel_with(home.parent / "wheels", "ours", {"ours.pth": f"{PACKAGES}\n"})
+    wheels = home.parent / "index" / "ours"
+    wheels.mkdir(parents=True)
+    made = wheel_with(wheels, "ours", {"ours.pth": f"{PACKAGES}\n"})
     digest = hashlib.sha256(made.read_bytes()).hexdigest()
     (home / "tiny.lock").write_text(f"ours==1.0 \\\n    --hash=sha256:{digest}\n")
     return home
@@ -48,7 +51,8 @@ def home(corpus_home, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def machines(home):
-    with BareLab(home.parent, 3, shared=[PACKAGES]) as lab:
+    index = home.parent / "index"
+    with BareLab(home.parent, 4, shared=[PACKAGES], index=index) as lab:
         yield lab
 
 
@@ -57,7 +61,7 @@ def launch(machines, home, *words, hosts="node0:1,node1:1"):
     command = [sys.executable, "-m", "unisono", "launch", home / "my config's.toml"]
     command += ["--hosts", hosts, "--ssh-config", machines.config, *words]
     variables = {"XDG_CACHE_HOME": str(home / "cache"), "PIP_NO_INDEX": "1"}
-    variables["PIP_FIND_LINKS"] = str(home.parent / "wheels")
+    variables["PIP_FIND_LINKS"] = str(home.parent / "index" / "ours")
     return machines.run(machines.laptop, list(map(str, command)), variables=variables)
 
 
@@ -89,3 +93,27 @@ def test_two_fresh_machines_train_and_the_second_call_brings_nothing(machines, h
     assert brought(machines, 0) == before
     planned = sync(machines, home, "--dry-run")
     assert "# node1: would bring nothing" in planned.stdout
+
+
+def test_three_machines_get_packages_from_an_index_and_start_from_weights(machines, home):
+    """node2 is blank, the others may have something of the test before."""
+    base = home / "base weights"
+    command = [sys.executable, "-m", "unisono", "train", str(home / "my config's.toml")]
+    command += ["--set", f"run={base}", "--set", "train.max_steps=2"]
+    subprocess.run(command, check=True, capture_output=True)
+    run = home / "runs" / "adapted"
+    words = ["--sync", "--lock", home / "tiny.lock", "--set", f"start.from={base}"]
+    words += ["--set", f"run={run}"]
+    hosts = "node0:1,node1:1,node2:1"
+    done = launch(machines, home, *words, hosts=hosts)
+    assert done.returncode == 0, done.stderr
+    assert "node2 | brought" in done.stderr and "installed the packages" in done.stderr
+    view = read_run(run)
+    assert set(view.ranks) == {0, 1, 2}
+    (leading,) = [start for start in view.starts if start.rank == 0]
+    manifest = (base / "bundle" / "manifest.json").read_bytes()
+    assert leading.start_sha256 == hashlib.sha256(manifest).hexdigest()
+    assert leading.start.startswith("start-")
+    again = launch(machines, home, *words, hosts=hosts)
+    assert again.returncode == 0, again.stderr
+    assert "node2 | has everything already\n" in again.stderr

@@ -1,10 +1,12 @@
 """Machines with nothing but ssh and Python: a home and a file tree of their own."""
 
 import subprocess
+import sys
 
 from support.ssh import SshLab
 
 ROOT = "/mnt"  # where a machine keeps the tree that ssh leads to
+INDEX_PORT = 8080
 BARE_PYTHON = "/usr/bin/python3"
 MAKE_TREE = """\
 root=$1 disk=$2 size=$3
@@ -43,15 +45,37 @@ class BareLab(SshLab):
     """Machines for `node0`, `node1`, … with a tree of their own; the last node is the laptop.
 
     `disks` holds, by node, a directory for the tree; without one it is in memory, with `sizes`.
-    They see the directories `shared`, and cannot write there.
+    They see the directories `shared`, and cannot write there. The laptop serves the directory
+    `index` as the package index that their pip uses: `index/NAME/` has the wheels of NAME.
     """
 
     usual_variables = {"LAB": "bare"}
 
-    def __init__(self, home, nodes=3, disks=None, sizes=None, shared=(), **more):
-        super().__init__(home, nodes, **more)
+    def __init__(
+        self, home, nodes=3, disks=None, sizes=None, shared=(), index=None, variables=None
+    ):
+        own = {node: dict(variables[node]) for node in variables or {}}
+        if index:
+            where = self.address(nodes - 1)
+            pip = {"PIP_INDEX_URL": f"http://{where}:{INDEX_PORT}", "PIP_TRUSTED_HOST": where}
+            own = {node: {**pip, **own.get(node, {})} for node in range(nodes - 1)}
+        super().__init__(home, nodes, own)
+        self._index = index
         self.laptop = nodes - 1
         self._disks, self._sizes, self._shared = disks or {}, sizes or {}, shared
+
+    def __enter__(self):
+        super().__enter__()
+        if self._index:
+            words = [sys.executable, "-m", "http.server", str(INDEX_PORT)]
+            self.start(
+                self.laptop,
+                [*words, "--directory", str(self._index)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            self.wait_for_port(self.laptop, INDEX_PORT)
+        return self
 
     def server_settings(self, node):
         return "" if node == self.laptop else f"ChrootDirectory {ROOT}"

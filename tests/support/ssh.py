@@ -88,3 +88,11 @@ class SshLab(Lab):
         while "SSH" not in self.run(node, answer, timeout=30).stdout:
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)
+
+    def wait_for_port(self, node, port):
+        """Wait until a program on a node listens at a port."""
+        connect = ["bash", "-c", f": < /dev/tcp/{self.address(node)}/{port}"]
+        deadline = time.monotonic() + 600
+        while self.run(node, connect, timeout=30).returncode:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -9,11 +9,13 @@ import click
 
 from unisono.check.page import json_of, page_of
 from unisono.cli.launch import run_command
+from unisono.cli.launching.bringing import BringOptions
 from unisono.cli.launching.hosts import launch_on_hosts
-from unisono.cli.launching.options import host_options
+from unisono.cli.launching.options import bring_options, host_options
 from unisono.cli.options import Number, config_argument, set_option, workers_option
 from unisono.config.load import load_settings
 from unisono.cost_model.forecast import forecast
+from unisono.errors import ConfigError
 from unisono.exit_codes import DONE, FAILED
 from unisono.launch.plan import LaunchedTraining, plan_local
 from unisono.launch.slots import workers_here
@@ -41,6 +43,7 @@ from unisono.nvidia import keep_gpu_memory_whole
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @host_options
+@bring_options
 def check(
     config: Path,
     overrides: tuple[str, ...],
@@ -59,6 +62,10 @@ def check(
     would be faster, or if training would mostly wait for the network:
     `unisono check … && unisono launch …`.
     """
+    if BringOptions.of(where).sync and not where["hosts"]:
+        raise ConfigError(
+            "--sync has no effect on this machine", where="--sync", fix="add --hosts"
+        )
     settings = load_settings(config, overrides)
     price = settings.cost.per_machine_hour if price is None else price
     if not (workers or where["hosts"]):

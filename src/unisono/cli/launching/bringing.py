@@ -1,28 +1,26 @@
-"""`unisono launch --sync`: bring everything to the machines first, and tell how that goes."""
+"""`unisono launch --sync`: bring everything to the machines first; `--teardown` removes it."""
 
-import sys
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from unisono.cli.launching.bring_screen import BringScreen
 from unisono.errors import ConfigError, UnisonoError
 from unisono.exit_codes import DONE, FAILED
-from unisono.launch.bring.bring import BringRequest, BringWatcher, bring
+from unisono.launch.bring.bring import BringRequest, bring
 from unisono.launch.bring.client import BringTarget
 from unisono.launch.bring.look import RemovalAnswer, forecast, remove_from
-from unisono.launch.bring.machine import BringMachine
 from unisono.launch.bring.package import this_unisono
 from unisono.launch.bring.payload import RunPayload, payload_of
 from unisono.launch.places import Place
 from unisono.launch.plan import Host, LaunchedTraining
 from unisono.launch.ssh import Ssh
+from unisono.printable import printable
 from unisono.units import amount_of_bytes, duration
 
 USUAL_DIRECTORY = "~/.cache/unisono"
-SAY_SECONDS = 5.0
+MOST_NAMED = 4
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3")
 
 
@@ -35,6 +33,7 @@ class BringOptions:
     lock: tuple[Path, ...] = ()
     teardown: bool = False
     with_runs: bool = False
+    remove_unused: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "BringOptions":
@@ -42,10 +41,15 @@ class BringOptions:
         chosen = cls(
             **{one.name: options[one.name] for one in fields(cls) if one.name in options}
         )
-        needed = {"--offline": "--sync", "--lock": "--sync", "--with-runs": "--teardown"}
-        given = (chosen.offline, chosen.lock, chosen.with_runs)
-        for (option, other), is_given in zip(needed.items(), given, strict=True):
-            if is_given and not (chosen.teardown if chosen.with_runs else chosen.sync):
+        needed = {
+            "--offline": (chosen.offline, "--sync"),
+            "--lock": (chosen.lock, "--sync"),
+            "--remove-unused": (chosen.remove_unused, "--sync"),
+            "--with-runs": (chosen.with_runs, "--teardown"),
+        }
+        modes = {"--sync": chosen.sync, "--teardown": chosen.teardown}
+        for option, (is_given, other) in needed.items():
+            if is_given and not modes[other]:
                 raise ConfigError(
                     f"{option} has no effect without {other}", where=option, fix=f"add {other}"
                 )
@@ -78,13 +82,27 @@ def bring_run(
     request = _request(_targets(ssh, hosts, directory, python), training, options)
     screen = BringScreen([host.name for host in hosts])
     screen.say(f"bringing what the run needs to {len(hosts)} machines")
-    result = bring(request, screen)
+    with screen:
+        result = bring(request, screen)
     for host, missing, built in zip(hosts, result.missing, result.built, strict=True):
         what = f"brought {amount_of_bytes(missing)}" if missing else "has everything already"
         screen.tell(host.name, what + (", and installed the packages" if built else ""))
+    for host, unused in zip(hosts, result.unused, strict=True):
+        if unused:
+            screen.tell(host.name, _unused_words(unused, removed=options.remove_unused))
     screen.say(f"everything is there ({duration(result.seconds)})")
     is_new = any(result.missing) or any(result.built)
     return BroughtRun(_there(training, request.payload), result.places, is_new)
+
+
+def _unused_words(unused: Mapping[str, int], *, removed: bool) -> str:
+    names = [printable(name) for name in sorted(unused)]
+    shown = ", ".join(names[:MOST_NAMED])
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    what = f"{amount_of_bytes(sum(unused.values()))} of earlier launches ({shown}{more})"
+    if removed:
+        return f"removed {what}"
+    return f"has {what} that this run does not need; --remove-unused removes them"
 
 
 def planned_run(
@@ -106,6 +124,7 @@ def planned_run(
         print(
             f"# {host.name}: would {' and '.join(todo) or 'bring nothing'}; "
             f"{amount_of_bytes(found.free)} free at {found.place.directory}"
+            f"{'' if found.has_room else ': not enough'}"
         )
         places.append(found.place)
     return BroughtRun(_there(training, request.payload), tuple(places), is_new=False)
@@ -123,7 +142,14 @@ def _request(
     targets: tuple[BringTarget, ...], training: LaunchedTraining, options: BringOptions
 ) -> BringRequest:
     payload = payload_of(training.config, training.overrides, training.settings)
-    return BringRequest(targets, payload, this_unisono(), options.lock, options.offline)
+    return BringRequest(
+        targets,
+        payload,
+        this_unisono(),
+        options.lock,
+        options.offline,
+        options.remove_unused,
+    )
 
 
 def _there(training: LaunchedTraining, payload: RunPayload) -> LaunchedTraining:
@@ -172,51 +198,3 @@ def _removed(answer: RemovalAnswer, options: BringOptions, *, dry_run: bool) -> 
     if foreign:
         lines.append(f"  left alone, because something else is in it: {', '.join(foreign)}")
     return "\n".join(lines)
-
-
-class BringScreen(BringWatcher):
-    """Tells on standard error how far each machine is."""
-
-    def __init__(self, hosts: Sequence[str]) -> None:
-        self._width = max(map(len, hosts))
-        self._said_at = self._began = time.monotonic()
-        self._shown: dict[str, str] = {}
-        self._before: dict[str, int] = {}
-        self._printing = threading.Lock()
-
-    def say(self, text: str) -> None:
-        """Say something about the whole."""
-        with self._printing:
-            print(text, file=sys.stderr, flush=True)
-
-    def tell(self, host: str, text: str) -> None:
-        """Say something about a machine."""
-        first, *others = text.split("\n")
-        lines = [f"{host:{self._width}} | {first}"]
-        self.say("\n".join([*lines, *(f"{'':{self._width}} | {line}" for line in others)]))
-
-    def show(self, machines: Sequence[BringMachine]) -> None:
-        """Say every few seconds how far all machines are."""
-        now = time.monotonic()
-        passed = now - self._said_at
-        if passed < SAY_SECONDS:
-            return
-        self._said_at = now
-        for machine in machines:
-            text = self._line(machine, passed)
-            if self._shown.get(machine.host) != text:
-                self._shown[machine.host] = text
-                self.tell(machine.host, text)
-
-    def _line(self, machine: BringMachine, passed: float) -> str:
-        state = machine.progress
-        arrived, needed = state.arrived_bytes, state.needed_bytes
-        rate = (arrived - self._before.get(machine.host, 0)) / passed
-        self._before[machine.host] = arrived
-        if arrived >= needed or not arrived:
-            return state.doing
-        share = f"{amount_of_bytes(arrived)} of {amount_of_bytes(needed)}"
-        if not rate:
-            return f"{state.doing}: {share}"
-        left = duration((needed - arrived) / rate)
-        return f"{state.doing}: {share}, {amount_of_bytes(rate)}/s, {left} left"

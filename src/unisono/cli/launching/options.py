@@ -22,7 +22,7 @@ MODES_OF_OPTION = {
         (
             *("ssh_config", "address", "port", "check", "fewest", "firewall"),
             *("records", "fetch_checkpoints", "detach", "remind"),
-            *("sync", "offline", "lock", "teardown", "with_runs"),
+            *("sync", "offline", "lock", "remove_unused", "teardown", "with_runs"),
         ),
         ("hosts",),
     ),
@@ -63,12 +63,7 @@ _HOSTS = (
         help="Port on the first host for the rendezvous of the agents.",
     ),
 )
-_WHERE = (
-    restarts_option,
-    fewest_option,
-    _HOSTS[0],
-    click.option("--slurm", is_flag=True, help="Submit a Slurm job."),
-    click.option("--kubernetes", is_flag=True, help="Write a manifest for Kubeflow Trainer."),
+_BRINGING = (
     click.option(
         "--sync",
         is_flag=True,
@@ -87,6 +82,20 @@ _WHERE = (
         metavar="FILE",
         help="With --sync, lock file with hashes to install instead of Unisono's; repeatable.",
     ),
+    click.option(
+        "--remove-unused",
+        is_flag=True,
+        help="With --sync, remove what earlier launches brought and this run does not need, "
+        "unless a run goes on there.",
+    ),
+)
+_WHERE = (
+    restarts_option,
+    fewest_option,
+    _HOSTS[0],
+    click.option("--slurm", is_flag=True, help="Submit a Slurm job."),
+    click.option("--kubernetes", is_flag=True, help="Write a manifest for Kubeflow Trainer."),
+    *_BRINGING,
     click.option(
         "--teardown",
         is_flag=True,
@@ -151,6 +160,11 @@ def where_options(function: F) -> F:
 def host_options(function: F) -> F:
     """Add the options for machines reached over ssh."""
     return _with(_HOSTS, function)
+
+
+def bring_options(function: F) -> F:
+    """Add the options for machines that have nothing yet."""
+    return _with(_BRINGING, function)
 
 
 def _with(options: Sequence[Callable[[F], F]], function: F) -> F:

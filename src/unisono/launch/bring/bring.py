@@ -5,14 +5,16 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from unisono.clock_skew import CLOCK_FIX, compare_clocks
 from unisono.errors import ConfigError, UnisonoError
 from unisono.launch.bring.client import BringTarget
 from unisono.launch.bring.machine import BringMachine
 from unisono.launch.bring.package import CodeArchive
-from unisono.launch.bring.payload import NAME_DIGITS, RunPayload
+from unisono.launch.bring.payload import NAME_DIGITS, BroughtTree, RunPayload
 from unisono.launch.bring.peers import PeerRoutes
 from unisono.launch.bring.replies import MachineState
 from unisono.launch.bring.wheelhouse import (
@@ -39,15 +41,20 @@ class BringRequest:
     code: CodeArchive
     locks: tuple[Path, ...] = ()
     offline: bool = False
+    remove_unused: bool = False
 
 
 @dataclass(frozen=True)
 class BringResult:
-    """Where the run is on each machine, what was missing there, and how long it took."""
+    """Where the run is on each machine, what was missing there, and how long it took.
+
+    `unused` are directories of earlier calls that nobody needs, with their bytes.
+    """
 
     places: tuple[Place, ...]
     missing: tuple[int, ...]
     built: tuple[bool, ...]
+    unused: tuple[dict[str, int], ...]
     seconds: float
 
 
@@ -64,27 +71,77 @@ class BringWatcher:
 def bring(request: BringRequest, watcher: BringWatcher) -> BringResult:
     """Bring everything to all machines; an error names those that did not get it."""
     began = time.monotonic()
-    machines = [BringMachine(target, request.code, watcher.tell) for target in request.targets]
+    further = sum(tree.bytes_on_disk for tree in request.payload.trees)
+    machines = [
+        BringMachine(target, request.code, watcher.tell, further) for target in request.targets
+    ]
     with ThreadPoolExecutor(len(machines)) as threads:
         try:
             states = _all(threads, machines, BringMachine.connect, watcher)
+            _all(threads, machines, partial(_check_clock, first=machines[0]), watcher)
             _tell_of_others(request, states, watcher)
-            environment = environment_for(request, states)
+            plan = BringPlan(request, environment_for(request, states))
+            state_of = {one.host: state for one, state in zip(machines, states, strict=True)}
+
+            def check_room(machine: BringMachine) -> None:
+                _check_room(machine, plan, state_of[machine.host])
 
             def finish(machine: BringMachine) -> tuple[Place, int, bool]:
-                machine.deliver(trees, routes)
-                return _install(machine, request, environment, state_of[machine.host])
+                machine.deliver(plan.trees, routes)
+                return _install(machine, plan, state_of[machine.host])
 
-            trees = (*request.payload.trees, environment.material)
-            lacking = _all(threads, machines, lambda one: one.announce(trees), watcher)
+            _all(threads, machines, check_room, watcher)
+            lacking = _all(threads, machines, lambda one: one.announce(plan.trees), watcher)
             routes = _routes(request, machines, lacking)
-            state_of = {one.host: state for one, state in zip(machines, states, strict=True)}
             done = _all(threads, machines, finish, watcher)
         finally:
             for machine in machines:
                 machine.stop()
     places, missing, built = zip(*done, strict=True)
-    return BringResult(places, missing, built, time.monotonic() - began)
+    unused = tuple(machine.unused for machine in machines)
+    return BringResult(places, missing, built, unused, time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class BringPlan:
+    """What is brought with which environment, and the names of all that is needed then."""
+
+    request: BringRequest
+    environment: EnvironmentPlan
+
+    @property
+    def trees(self) -> tuple[BroughtTree, ...]:
+        """Return all directories but the code."""
+        return (*self.request.payload.trees, self.environment.material)
+
+    @property
+    def python(self) -> str:
+        """Return the name of the Python that joins code and environment."""
+        return python_name(self.request.code, self.environment)
+
+    def find_unused(self, machine: BringMachine, *, remove: bool) -> None:
+        """Find, or remove, what earlier launches brought and nobody needs."""
+        whole_python = (self.request.code.name, self.environment.name, self.python)
+        needed = (*whole_python, *(tree.name for tree in self.trees))
+        run = self.request.payload.settings.run
+        machine.find_unused(run, whole_python, needed, remove=remove)
+
+
+def _check_room(machine: BringMachine, plan: BringPlan, state: MachineState) -> None:
+    def make_room() -> None:
+        if plan.request.remove_unused:
+            plan.find_unused(machine, remove=True)
+
+    is_new = plan.environment.name not in state.trees
+    machine.check_room(plan.trees, plan.environment.installed_bytes if is_new else 0, make_room)
+
+
+def _check_clock(machine: BringMachine, first: BringMachine) -> None:
+    """Raise an error if a clock is off; the checks of each launch would find it later, too."""
+    offset = machine.clock.relative_to(first.clock)
+    clocks = compare_clocks(offset, machine.host, first.host)
+    if clocks.is_doubtful:
+        raise ConfigError(clocks.text, where=machine.host, fix=CLOCK_FIX)
 
 
 def _tell_of_others(
@@ -141,15 +198,13 @@ def _routes(
 
 
 def _install(
-    machine: BringMachine,
-    request: BringRequest,
-    environment: EnvironmentPlan,
-    state: MachineState,
+    machine: BringMachine, plan: BringPlan, state: MachineState
 ) -> tuple[Place, int, bool]:
-    built = machine.build(environment)
-    python = machine.join(python_name(request.code, environment), environment)
+    built = machine.build(plan.environment)
+    python = machine.join(plan.python, plan.environment)
+    plan.find_unused(machine, remove=plan.request.remove_unused)
     machine.progress.doing = "ready"
-    code = 0 if state.has else len(request.code.data)
+    code = 0 if state.has else len(plan.request.code.data)
     return Place(python, state.base), machine.progress.needed_bytes + code, built
 
 

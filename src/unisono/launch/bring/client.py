@@ -3,6 +3,7 @@
 import io
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
+from unisono.clock_skew import ClockOffset, offset_between
 from unisono.errors import RunError
 from unisono.launch.bring import bootstrap
 from unisono.launch.bring.package import CodeArchive
@@ -24,6 +26,7 @@ from unisono.launch.bring.replies import (
     Refusal,
     ServerLine,
 )
+from unisono.launch.bring.room import check_room
 from unisono.launch.probe_client import MOST_FOREIGN_LINES, UnreachableError
 from unisono.launch.ssh import NO_PYTHON, Ssh
 from unisono.launch.ssh_pipe import SshPipe
@@ -51,11 +54,20 @@ class BringTarget:
 class BringClient:
     """Brings things to one machine, from entering to leaving the `with` block."""
 
-    def __init__(self, target: BringTarget, code: CodeArchive, *, look: bool = False) -> None:
-        """Connect to `target` for `code`; only `look` at what is there."""
+    def __init__(
+        self,
+        target: BringTarget,
+        code: CodeArchive,
+        *,
+        further_bytes: int = 0,
+        look: bool = False,
+    ) -> None:
+        """Connect to `target` for `code`, after which come `further_bytes`; or only `look`."""
         self._target, self._code, self._look = target, code, look
+        self._further_bytes = further_bytes
         self._asking, self._left = threading.Lock(), threading.Event()
         self.state: MachineState
+        self.clock = ClockOffset()
 
     def __enter__(self) -> "BringClient":
         target = self._target
@@ -89,13 +101,19 @@ class BringClient:
             "length": len(code.data),
         }
         try:
+            sent = time.time()
             self._pipe.send(msgspec.json.encode(greeting) + b"\n")
             self.state = self._first(token, MachineState)
+            self.clock = offset_between(sent, self.state.time, time.time())
         except UnreachableError as error:
             raise self._without_python(error) from None
         if self._look:
             return
         if not self.state.has:
+            # A machine that has a part of something says later what it lacks.
+            further = 0 if self.state.trees else self._further_bytes
+            needed = code.unpacked_bytes + further
+            check_room(needed, self.state.free, self._target.directory)
             self._pipe.send(code.data)
         self._first(token, FirstLine)
 

@@ -26,12 +26,22 @@ from unisono.launch.ssh_pipe import SshPipe
 
 @dataclass(frozen=True)
 class BringForecast:
-    """What one machine would get: each part with its bytes; and whether pip would run."""
+    """What one machine would get: each part with its bytes; and whether pip would run.
+
+    `installed_bytes` is what pip would write, as far as that is known here.
+    """
 
     place: Place
     parts: tuple[tuple[str, int], ...]
     installs: bool
     free: int
+    installed_bytes: int = 0
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether what would be brought and installed fits, as far as that is known."""
+        needed = sum(size for _, size in self.parts) + self.installed_bytes
+        return not needed or needed <= self.free
 
 
 class RemovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +73,9 @@ def forecast(request: BringRequest) -> list[BringForecast]:
         python = Path(state.base) / python_name(request.code, environment) / "bin" / "python"
         installs = environment.name not in state.trees
         place = Place(str(python), state.base)
-        found.append(BringForecast(place, (*code, *further), installs, state.free))
+        installed = environment.installed_bytes if installs else 0
+        parts = (*code, *further)
+        found.append(BringForecast(place, parts, installs, state.free, installed))
     return found
 
 

@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from unisono.clock_skew import ClockOffset
 from unisono.errors import RunError
 from unisono.launch.bring.client import BringClient, BringTarget, described
 from unisono.launch.bring.package import CodeArchive
@@ -18,8 +19,11 @@ from unisono.launch.bring.replies import (
     Done,
     JoinedPython,
     MachineState,
+    Room,
     Serving,
+    Unused,
 )
+from unisono.launch.bring.room import check_room
 from unisono.launch.bring.wheelhouse import EnvironmentPlan
 from unisono.launch.probe_client import UnreachableError
 from unisono.units import amount_of_bytes
@@ -54,9 +58,15 @@ class BringMachine:
     """Brings things to one machine, and connects again if the connection breaks."""
 
     def __init__(
-        self, target: BringTarget, code: CodeArchive, tell: Callable[[str, str], None]
+        self,
+        target: BringTarget,
+        code: CodeArchive,
+        tell: Callable[[str, str], None],
+        further_bytes: int,
     ) -> None:
         self.host, self.progress = target.host, BringingState()
+        self.clock, self._further_bytes = ClockOffset(), further_bytes
+        self.unused: dict[str, int] = {}
         self._target, self._code, self._tell = target, code, tell
         self._client: BringClient | None = None
         self._stopped = threading.Event()
@@ -65,8 +75,27 @@ class BringMachine:
 
     def connect(self) -> MachineState:
         """Connect, and return what the machine says about itself."""
-        self._client = BringClient(self._target, self._code).__enter__()
-        return self._client.state
+        further = self._further_bytes
+        client = BringClient(self._target, self._code, further_bytes=further).__enter__()
+        self._client, self.clock = client, client.clock
+        return client.state
+
+    def check_room(
+        self, trees: Sequence[BroughtTree], installed: int, make_room: Callable[[], object]
+    ) -> None:
+        """Raise an error if there is no room for the files and packages that are missing.
+
+        `installed` are the bytes of the packages; `make_room` is called before it is said.
+        """
+        request = {"do": "room", "trees": [described(tree) for tree in trees]}
+        self.progress.doing = "comparing"
+        room = self._persist(lambda client: client.ask(request, Room))
+        if room.needed + installed > room.free:
+            make_room()
+            room = self._persist(lambda client: client.ask(request, Room))
+        advice = "make room there (--remove-unused removes what earlier launches brought)"
+        needed, where = room.needed + installed, self._target.directory
+        check_room(needed, room.free, where, advice)
 
     def stop(self) -> None:
         """End the connection, and make no new one."""
@@ -112,6 +141,17 @@ class BringMachine:
         request = {"do": "python", "tree": name, "code": self._code.name}
         request |= {"environment": environment.name}
         return self._persist(lambda client: client.ask(request, JoinedPython)).python
+
+    def find_unused(
+        self, run: str, python: Sequence[str], needed: Sequence[str], *, remove: bool
+    ) -> None:
+        """Note in `unused` which directories nobody needs; perhaps remove them.
+
+        `python` is what `run` always needs there, `needed` what it needs now.
+        """
+        request: dict[str, Any] = {"do": "unused", "run": run, "remove": remove}
+        request |= {"python": python, "needed": needed}
+        self.unused |= self._persist(lambda client: client.ask(request, Unused)).trees
 
     def _show(self, text: str) -> None:
         self.progress.doing = text

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import unisono
 from unisono.errors import RunError
+from unisono.launch.bring.room import on_disk
 from unisono.launch.bring.trees import tree_hash
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -19,7 +20,10 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True)
 class CodeArchive:
-    """The code: the name of its directory, the hash of its files, and the archive of them."""
+    """The code: the name of its directory, the hash of its files, and the archive of them.
+
+    `unpacked_bytes` is what its files take on a disk.
+    """
 
     name: str
     tree: str
@@ -42,7 +46,7 @@ def this_unisono() -> CodeArchive:
         (name, len(data), hashlib.sha256(data).hexdigest()) for name, data in contents.items()
     ]
     whole = tree_hash(files)
-    size = sum(len(data) for data in contents.values())
+    size = on_disk(map(len, contents.values()))
     return CodeArchive(f"code-{whole[:16]}", whole, zipped(contents), size)
 
 

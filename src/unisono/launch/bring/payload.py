@@ -14,6 +14,7 @@ from unisono.config.settings import Settings
 from unisono.corpus.manifest import MANIFEST
 from unisono.corpus.reader import open_corpus
 from unisono.errors import ConfigError
+from unisono.launch.bring.room import on_disk
 from unisono.launch.bring.trees import FileEntry, tree_hash
 from unisono.records.layout import RunDirectory
 
@@ -53,6 +54,11 @@ class BroughtTree:
     def bytes(self) -> int:
         """Return the size of all files."""
         return sum(one.size for one in self.files)
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """Return what all files take on a disk."""
+        return on_disk(one.size for one in self.files)
 
 
 @dataclass(frozen=True)

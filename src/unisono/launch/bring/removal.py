@@ -20,6 +20,7 @@ from typing import Any
 RUN = re.compile(r"[\w.-]+-[0-9a-f]{8}", re.ASCII)
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 MOST_NAMED = 20
+RUNS = ".runs"  # which Python each run was launched with
 
 
 def main() -> None:
@@ -39,10 +40,10 @@ def answer(base: Path, *, runs: bool, look: bool) -> "dict[str, Any]":
     """Remove what was brought to `base`, and `runs` with it, or only `look`; say what."""
     listings = sorted((base / "brought").glob("*.json"))
     found = [path.name for path in _runs(base)]
-    counted = {path.stem: _bytes(path) for path in listings}
+    counted = {path.stem: listed_bytes(path) for path in listings}
     if look or not ((base / "brought").is_dir() or (runs and found)):
         return {"trees": counted, "runs": found, "kept": []}
-    if busy := _busy(base):
+    if busy := process_of_run(base):
         what = f"a run is going on there (process {busy})"
         fix = "stop it first: unisono attach RUN --stop"
         return {"refused": {"what": what, "where": str(base), "fix": fix}}
@@ -60,9 +61,7 @@ def answer(base: Path, *, runs: bool, look: bool) -> "dict[str, Any]":
 
 def _remove(base: Path, listings: "list[Path]", *, runs: bool) -> None:
     for listing in listings:
-        names = json.loads(listing.read_bytes())["files"]
-        _remove_listed(base, listing.stem, list(names))
-        listing.unlink()
+        remove_tree(base, listing)
     if not (base / "unfinished").is_symlink():
         shutil.rmtree(base / "unfinished", ignore_errors=True)
     if runs:
@@ -70,7 +69,15 @@ def _remove(base: Path, listings: "list[Path]", *, runs: bool) -> None:
             shutil.rmtree(run)
     with suppress(OSError):
         (base / "runs").rmdir()
-    (base / ".lock").unlink(missing_ok=True)
+    for name in (RUNS, ".lock"):
+        (base / name).unlink(missing_ok=True)
+
+
+def remove_tree(base: Path, listing: Path) -> None:
+    """Remove the files of a listing, and the listing."""
+    names = json.loads(listing.read_bytes())["files"]
+    _remove_listed(base, listing.stem, list(names))
+    listing.unlink()
 
 
 def _remove_listed(base: Path, tree: str, names: "list[str]") -> None:
@@ -148,12 +155,13 @@ def _runs(base: Path) -> "list[Path]":
     )
 
 
-def _bytes(listing: Path) -> int:
+def listed_bytes(listing: Path) -> int:
+    """Return the size of all files of a listing."""
     files = json.loads(listing.read_bytes())["files"].values()
     return sum(int(known[0]) for known in files)
 
 
-def _busy(base: Path) -> int:
+def process_of_run(base: Path) -> int:
     """Return a process of a run that goes on, or 0."""
     python = os.fsencode(str(base / "python-"))
     for path in Path("/proc").glob("[0-9]*/cmdline"):

@@ -36,6 +36,19 @@ class FirstLine(msgspec.Struct, frozen=True):
     refused: Refusal | None = None
 
 
+class Room(msgspec.Struct, frozen=True):
+    """How many bytes are needed for what is missing, and how many are free."""
+
+    needed: int
+    free: int
+
+
+class Unused(msgspec.Struct, frozen=True):
+    """Directories of earlier calls that nothing needs any more, with their bytes."""
+
+    trees: dict[str, int]
+
+
 class MissingContents(msgspec.Struct, frozen=True):
     """Contents that the machine lacks: SHA-256, bytes, and how many of them are there."""
 

@@ -23,7 +23,9 @@ from typing import Any
 from unisono.errors import UnisonoError
 from unisono.launch.bring import environment
 from unisono.launch.bring.relay import ContentServer, fetch, own_addresses
+from unisono.launch.bring.room import on_disk
 from unisono.launch.bring.trees import FileEntry, Trees, hash_of, is_safe_name
+from unisono.launch.bring.unused import note_run, unused
 
 # A launcher that says nothing for so long is gone, and so is its connection.
 SILENT_LAUNCHER_SECONDS = 25.0
@@ -45,6 +47,8 @@ class BringServer:
             "place": self._place,
             "build": self._build,
             "python": self._python,
+            "room": self._room,
+            "unused": self._unused,
             "serve": self._serve,
             "fetch": self._fetch,
         }
@@ -77,6 +81,28 @@ class BringServer:
         """Remove all that is not whole: on a full disk it helps nobody."""
         shutil.rmtree(self.trees.unfinished, ignore_errors=True)
         self.trees.unfinished.mkdir(mode=0o700, exist_ok=True)
+
+    def _room(self, request: Message) -> Message:
+        """Return how much room the lacking files need."""
+        lacking = [
+            file
+            for tree in request["trees"]
+            for file in self.trees.compared(_tree(tree), _files(tree))[1]
+        ]
+        arrived = sum(
+            path.stat().st_size
+            for digest in {digest for _, _, digest in lacking}
+            for path in self._paths(digest)
+            if path.is_file()
+        )
+        needed = on_disk(size for _, size, _ in lacking) - arrived
+        free = shutil.disk_usage(self.trees.base).free
+        return {"needed": max(0, needed), "free": free}
+
+    def _unused(self, request: Message) -> Message:
+        note_run(self.trees.base, str(request["run"]), map(str, request["python"]))
+        needed = map(str, request["needed"])
+        return {"trees": unused(self.trees, needed, remove=bool(request["remove"]))}
 
     def _expect(self, request: Message) -> Message:
         files = _files(request)

@@ -71,6 +71,15 @@ class Trees:
 
     def missing(self, tree: str, files: list[FileEntry]) -> list[FileEntry]:
         """List `files` as those of `tree`; return those that are missing or changed."""
+        listed, missing = self.compared(tree, files)
+        if listed != self.read(tree):
+            self.write(tree, listed)
+        return missing
+
+    def compared(
+        self, tree: str, files: list[FileEntry]
+    ) -> tuple[dict[str, list[Any]], list[FileEntry]]:
+        """Return a listing of `files`, and those that are missing or changed; write nothing."""
         before = self.read(tree)
         listed: dict[str, list[Any]] = {}
         missing = []
@@ -84,9 +93,7 @@ class Trees:
             else:
                 listed[name] = [size, digest]
                 missing.append((name, size, digest))
-        if listed != before:
-            self.write(tree, listed)
-        return missing
+        return listed, missing
 
     def find(self, size: int, digest: str) -> Path | None:
         """Return an unchanged file with this content in any directory."""

@@ -8,8 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from unisono import atomic
@@ -23,11 +26,13 @@ from unisono.launch.bring.payload import (
     file_at,
     file_of,
 )
+from unisono.launch.bring.room import on_disk
 
 LOCKS = Path(__file__).parents[2] / "locks"
 ALWAYS, ON_CPU, ON_GPU = "requirements.lock", "requirements-cpu.lock", "requirements-cuda.lock"
 OLDEST_GLIBC = 5
 _FILES = "files.json"
+_PINNED = re.compile(r"^([\w.-]+)==([^\s;]+)", re.MULTILINE)
 _LIBC = re.compile(r"2\.(\d+)")
 
 
@@ -70,6 +75,16 @@ class EnvironmentPlan:
     locks: tuple[tuple[str, ...], ...]
     offline: bool
 
+    @property
+    def installed_bytes(self) -> int:
+        """Return what the installed packages take on a disk, as far as that is known here."""
+        paths = [one.content for one in self.material.files if isinstance(one.content, Path)]
+        if paths:
+            return sum(map(_unpacked_bytes, paths))
+        locks = {one.name: one.content for one in self.material.files}
+        texts = [locks[group[0]] for group in self.locks]
+        return sum(_bytes_here(text.decode()) for text in texts if isinstance(text, bytes))
+
 
 def lock_choices(given: Sequence[Path], *, gpu: bool) -> tuple[tuple[Path, ...], ...]:
     """Return the lock files; of some, the first counts whose files can be found."""
@@ -107,6 +122,22 @@ def plan_environment(
     named = tuple(tuple(locks[path] for path in group) for group in choices)
     key = _key(made_for, named, {one.name: one.sha256 for one in texts})
     return EnvironmentPlan(f"environment-{key}", material, named, offline)
+
+
+def _unpacked_bytes(wheel: Path) -> int:
+    with zipfile.ZipFile(wheel) as archive:
+        return on_disk(one.file_size for one in archive.infolist())
+
+
+def _bytes_here(lock: str) -> int:
+    """Return what the packages of a lock file take here, if they are installed here."""
+    total = 0
+    for name, version in _PINNED.findall(lock):
+        with suppress(PackageNotFoundError):
+            found = distribution(name)
+            if found.version == version:
+                total += on_disk(file.size or 0 for file in found.files or ())
+    return total
 
 
 def _key(made_for: Platform, *parts: object) -> str:
