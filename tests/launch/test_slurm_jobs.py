@@ -83,13 +83,17 @@ def wait_for(happened, log, seconds=600):
 
 
 @pytest.mark.ranks
-def test_slurm_runs_the_job_on_its_nodes(cluster, corpus_home, tmp_path):
-    # A shell, and Slurm itself, would take this name apart.
-    place = tmp_path / """my runs' "x" #1 100%j"""
+@pytest.mark.parametrize(
+    ("name", "log"),
+    [("""my runs' "x" #1 100%j""", "run-{job}.log"), ("a\\b\\\\c 5%j", "run.log")],
+)
+def test_slurm_runs_the_job_on_its_nodes(cluster, corpus_home, tmp_path, name, log):
+    # A shell, and Slurm itself, would take these names apart.
+    place = tmp_path / name
     place.mkdir()
     config = write_config(place, corpus_home, steps=3)
     job = submit(cluster, config, "--env", 'ODD=it\'s "a" $HOME; true')
-    log = place / f"run-{job}.log"
+    log = place / log.format(job=job)
     wait_for(lambda: facts_of(cluster, job).get("JobState") in ENDED, log)
     facts = facts_of(cluster, job)
     assert facts["JobState"] == "COMPLETED", log.read_text()

@@ -59,12 +59,17 @@ class SlurmJob:
 
     @property
     def log(self) -> str:
-        """Return the file for its output; %j is the job's number, %% a percent sign."""
+        """Return the file for its output as Slurm reads it: %j is the job's number.
+
+        A backslash in it turns off what % means, and stands for itself when it is doubled.
+        """
+        if "\\" in self._base:
+            return self.log_of("").replace("\\", "\\\\")
         return f"{self._base.replace('%', '%%')}-%j.log"
 
     def log_of(self, number: str) -> str:
         """Return the file for the output of the job with this number."""
-        return f"{self._base}-{number}.log"
+        return f"{self._base}.log" if "\\" in self._base else f"{self._base}-{number}.log"
 
     @property
     def script_file(self) -> Path:
