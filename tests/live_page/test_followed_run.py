@@ -166,7 +166,7 @@ def _sampled(validation, words):
 
 @pytest.mark.parametrize("most", [1, 20])
 def test_validations_are_compared_sentence_by_sentence(tmp_path, monkeypatch, most):
-    monkeypatch.setattr(followed_run, "MOST_COMPARED", most)
+    monkeypatch.setattr(followed_run, "MOST_COMPARED_VALIDATIONS", most)
     losses = [6.0, 5.0, 4.0, 3.5, 3.2, 3.0, 2.95, 2.96, 2.94, 2.93, 2.95, 2.92]
     validations = losses_of(losses)
     known = with_sentences(validations)

@@ -25,7 +25,7 @@ from unisono.report.machine_curves import SampledMachine
 from unisono.report.panel import Span, span_over
 from unisono.report.panels import ceiling
 
-MOST_COMPARED = 20  # validations of each kind
+MOST_COMPARED_VALIDATIONS = 20  # validations of each kind
 
 
 class Courses(Course):
@@ -190,9 +190,9 @@ def compared(validations: Sequence[Validated]) -> dict[int, float]:
     Each has a file, so of many only some are worth reading.
     """
     last = len(validations) * 2 // 3
-    chosen = [*validations[-MOST_COMPARED:]]
+    chosen = [*validations[-MOST_COMPARED_VALIDATIONS:]]
     for part in (validations[:last], validations[last:]):
-        chosen += sorted(part, key=lambda event: event.loss)[:MOST_COMPARED]
+        chosen += sorted(part, key=lambda event: event.loss)[:MOST_COMPARED_VALIDATIONS]
     return {event.step: event.loss for event in chosen if math.isfinite(event.loss)}
 
 

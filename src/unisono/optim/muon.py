@@ -139,7 +139,7 @@ class MuonWithAdam(torch.optim.Optimizer):
 
 
 def orthogonal(matrices: Tensor, products: torch.dtype = torch.float32) -> Tensor:
-    """Return the orthogonal matrix nearest to each of `matrices` ((N,) R, C), about, as fp32."""
+    """Return the orthogonal matrix nearest each of `matrices` ((N,) R, C), about, as fp32."""
     a, b, c = COEFFICIENTS
     # On a CPU bf16 is twice as fast for one matrix as for a batch of one.
     add_product = torch.addmm if matrices.dim() == 2 else torch.baddbmm

@@ -20,7 +20,7 @@ from unisono.printable import printable
 from unisono.units import amount_of_bytes, duration
 
 USUAL_DIRECTORY = "~/.cache/unisono"
-MOST_NAMED = 4
+MOST_UNUSED_NAMED = 4
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3")
 
 
@@ -97,8 +97,10 @@ def bring_run(
 
 def _unused_words(unused: Mapping[str, int], *, removed: bool) -> str:
     names = [printable(name) for name in sorted(unused)]
-    shown = ", ".join(names[:MOST_NAMED])
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    shown = ", ".join(names[:MOST_UNUSED_NAMED])
+    more = (
+        f" and {len(names) - MOST_UNUSED_NAMED} more" if len(names) > MOST_UNUSED_NAMED else ""
+    )
     what = f"{amount_of_bytes(sum(unused.values()))} of earlier launches ({shown}{more})"
     if removed:
         return f"removed {what}"

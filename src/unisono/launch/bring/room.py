@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from unisono.errors import RunError
 
-BLOCK_BYTES = 4096  # a file takes whole blocks of its disk
+DISK_BLOCK_BYTES = 4096  # a file takes whole blocks of its disk
 
 
 def on_disk(sizes: Iterable[int]) -> int:
     """Return what files of these sizes take on a disk."""
-    return sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in sizes)
+    return sum(-(-size // DISK_BLOCK_BYTES) * DISK_BLOCK_BYTES for size in sizes)
 
 
 def check_room(needed: int, free: int, where: str, advice: str = "make room there") -> None:
