@@ -7,6 +7,7 @@ import torch
 
 from models.sample import padded, small_model, words
 from translate.test_beam import ended, tiny_model
+from unisono.text.tokenizer import END_ID
 from unisono.translate.beam import BeamSearch, search
 from unisono.translate.settings import Decoding
 
@@ -76,17 +77,12 @@ def test_a_beam_wider_than_the_vocabulary_is_shared_with_newcomers():
     same(found_when_joining(models, sources, decoding, [0, 1, 2]), alone)
 
 
-def test_those_who_stay_do_not_carry_the_columns_of_those_who_left():
-    model, widths = small_model(), []
+def test_all_rows_are_multiplied_together():
+    model, rows = small_model(), []
+    output = model.decoder[0].feed_forward[0]
+    output.register_forward_hook(lambda _, inputs, __: rows.append(inputs[0].size(0)))
     with torch.no_grad():  # nothing ends before its limit
-        model.decoder_norm.bias.copy_(-5 * model.embeddings["shared"][3])
-    read = model.read
-
-    def watching(target, cache):
-        widths.append((cache.columns, cache.layers[0].source[0].size(2)))
-        return read(target, cache)
-
-    model.read = watching
-    sources = [ended(words(1, length)) for length in (10, 2)]
-    found_when_joining([model], sources, Decoding(beam=2, max_ratio=1.0, max_extra=0), [0, 9])
-    assert widths[9:] == [(9, 11), (10, 11), (2, 3)]
+        model.decoder_norm.bias.copy_(-5 * model.embeddings["shared"][END_ID])
+    sources = [ended(words(1, length)) for length in (6, 2)]
+    found_when_joining([model], sources, Decoding(beam=2, max_ratio=1.0, max_extra=0), [0, 3])
+    assert rows == [1, 2, 2, 3, 4, 4, 2]

@@ -44,40 +44,26 @@ class LayerCache:
         target = None if self.target is None else _select(self.target, rows)
         return replace(self, source=source, target=target)
 
+    def longer_target(self, new: KeysAndValues) -> KeysAndValues:
+        """Return keys and values of the target with `new` ones, 2 x (R, H, T, K), behind."""
+        if self.target is None:
+            return new
+        keys, values = self.target
+        return torch.cat([keys, new[0]], dim=2), torch.cat([values, new[1]], dim=2)
+
 
 @dataclass(frozen=True, eq=False)
 class DecoderCache:
-    """The caches of all layers, and the mask of the source.
-
-    Rows may have different lengths: then shorter ones begin with columns of padding.
-    """
+    """The caches of all layers, and the mask of the source."""
 
     layers: tuple[LayerCache, ...]
     mask: Tensor | None  # (B, 1, 1, S)
-    ahead: Tensor | None = None  # (R,), columns of padding before each row; None: nowhere any
 
     @property
-    def columns(self) -> int:
-        """Return the number of target tokens of the longest row so far."""
+    def length(self) -> int:
+        """Return the number of target tokens decoded so far."""
         target = self.layers[0].target
         return 0 if target is None else target[0].size(2)
-
-    @property
-    def length(self) -> int | Tensor:
-        """Return the number of target tokens so far; of each row (R,) if they differ."""
-        return self.columns if self.ahead is None else self.columns - self.ahead
-
-    def next_mask(self, dtype: torch.dtype) -> Tensor | None:
-        """Return what hides the padding (R, 1, 1, T) from the next token, or None."""
-        if self.ahead is None:
-            return None
-        places = torch.arange(self.columns + 1, device=self.ahead.device)
-        mask = torch.zeros(
-            self.ahead.size(0), places.size(0), dtype=dtype, device=places.device
-        )
-        return mask.masked_fill_(places < self.ahead[:, None], masked_score(dtype))[
-            :, None, None
-        ]
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> Self:
         """Return the cache of these target rows, in this order; a row may occur twice.
@@ -86,11 +72,17 @@ class DecoderCache:
         `sentences` only to drop some of them: leaving the source as it is costs less.
         """
         layers = tuple(layer.select(rows, sentences) for layer in self.layers)
-        ahead = None if self.ahead is None else self.ahead.index_select(0, rows)
         if sentences is None or self.mask is None:
-            return replace(self, layers=layers, ahead=ahead)
-        mask = self.mask.index_select(0, sentences)
-        return replace(self, layers=layers, mask=mask, ahead=ahead)
+            return replace(self, layers=layers)
+        return replace(self, layers=layers, mask=self.mask.index_select(0, sentences))
+
+
+@dataclass(frozen=True, eq=False)
+class JointCache:
+    """The caches of several groups of sentences; the targets of a group have one length."""
+
+    groups: tuple[DecoderCache, ...]
+    rows: list[int]  # how many target rows each group has; they follow each other
 
 
 def _select(pair: KeysAndValues, rows: Tensor) -> KeysAndValues:
@@ -118,19 +110,33 @@ class Attention(nn.Module):
         `mask` is added to the attention scores. If `causal`, each position sees itself and
         those before it.
         """
+        return self.project(self.heads_of(query, memory, mask, causal))
+
+    def project(self, heads: Tensor) -> Tensor:
+        """Return the output projection (B, T, D) of all heads (B, T, H, K)."""
+        wide = halves_for(heads) is not None
+        return cast("Tensor", self.output(heads if wide else heads.flatten(2)))
+
+    def heads_of(
+        self,
+        query: Tensor,
+        memory: KeysAndValues,
+        mask: Tensor | None = None,
+        causal: bool = False,
+    ) -> Tensor:
+        """Do what `attend` does, without the projection; return (B, T, H, K)."""
         rate = self.dropout.rate if self.training else 0.0
         halves = halves_for(query)
         if halves is None and not (rate and query.device.type == "cpu"):
             context = F.scaled_dot_product_attention(query, *memory, mask, rate, causal)
-            return cast("Tensor", self.output(context.transpose(1, 2).flatten(2)))
+            return context.transpose(1, 2)
         if causal:
             mask = causal_mask(query, past=0)
         if draws_here(query):
             context = dropped_attention(query, memory, mask, self.dropout.dropped)
         else:
             context = self._attend_compiled(query, memory, mask)
-        heads = context.transpose(1, 2)
-        return cast("Tensor", self.output(heads if halves is not None else heads.flatten(2)))
+        return context.transpose(1, 2)
 
     def _attend_compiled(
         self, query: Tensor, memory: KeysAndValues, mask: Tensor | None
@@ -157,24 +163,19 @@ class SelfAttention(Attention):
     def split(self, x: Tensor, rotation: Tensor | None = None) -> tuple[Tensor, KeysAndValues]:
         """Return the queries of `x` (B, T, D), and its keys and values.
 
-        With rotary positions, `rotation` encodes the positions: (T, K), or (B, 1, T, K).
+        With rotary positions, `rotation` (T, K) encodes the positions.
         """
         query, key, value = self._split(self.query_key_value(x), 3)
         if rotation is not None:
             query, key = rotated(query, rotation), rotated(key, rotation)
         return query, (key, value)
 
-    def attend_causally(
-        self, query: Tensor, memory: KeysAndValues, mask: Tensor | None = None
-    ) -> Tensor:
-        """Attend from each of the last positions in `memory` to itself and those before it.
-
-        A single last position may have a `mask` of those before it.
-        """
+    def attend_causally(self, query: Tensor, memory: KeysAndValues) -> Tensor:
+        """Attend from each of the last positions in `memory` to itself and those before it."""
         new = query.size(2)
         past = memory[0].size(2) - new
         if new == 1:
-            return self.attend(query, memory, mask)
+            return self.attend(query, memory)
         if past == 0:
             return self.attend(query, memory, causal=True)
         return self.attend(query, memory, causal_mask(query, past))
@@ -195,10 +196,13 @@ class CrossAttention(Attention):
 
     def forward(self, x: Tensor, source: KeysAndValues, mask: Tensor | None) -> Tensor:
         """Attend from `x` (R, T, D) to the source of its sentence."""
+        return self.project(self.heads_for(self.query(x), source, mask)).view_as(x)
+
+    def heads_for(self, query: Tensor, source: KeysAndValues, mask: Tensor | None) -> Tensor:
+        """Attend from queries (R, T, D) to the source; return (B, R / B * T, H, K)."""
         # All rows of a sentence attend to the same source: together they are one longer query.
-        together = self.query(x).view(source[0].size(0), -1, x.size(2))
-        (query,) = self._split(together, 1)
-        return self.attend(query, source, mask).view_as(x)
+        together = query.view(source[0].size(0), -1, query.size(2))
+        return self.heads_of(self._split(together, 1)[0], source, mask)
 
 
 def linear(inputs: int, outputs: int, parts: int = 1) -> CpuLinear:

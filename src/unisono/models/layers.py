@@ -116,23 +116,15 @@ class DecoderLayer(nn.Module):
         return self.self_attention, self.cross_attention, self.feed_forward
 
     def forward(
-        self,
-        x: Tensor,
-        cache: LayerCache,
-        mask: Tensor | None,
-        rotation: Tensor | None = None,
-        target_mask: Tensor | None = None,
+        self, x: Tensor, cache: LayerCache, mask: Tensor | None, rotation: Tensor | None = None
     ) -> tuple[Tensor, LayerCache]:
-        """Return the output of the layer for `x` (R, T, D), and the cache with `x` added.
-
-        `target_mask` is for a single new token: see `DecoderCache.next_mask`.
-        """
+        """Return the output of the layer for `x` (R, T, D), and the cache with `x` added."""
         grown: list[KeysAndValues] = []
 
         def attend_to_target(y: Tensor) -> Tensor:
             query, new = self.self_attention.split(y, rotation)
-            grown.append(_append(cache.target, new))
-            return self.self_attention.attend_causally(query, grown[0], target_mask)
+            grown.append(cache.longer_target(new))
+            return self.self_attention.attend_causally(query, grown[0])
 
         def attend_to_source(y: Tensor) -> Tensor:
             return cast("Tensor", self.cross_attention(y, cache.source, mask))
@@ -159,9 +151,3 @@ def scale_residual_branches(layers: Iterable[EncoderLayer | DecoderLayer]) -> No
 def _activation(settings: TransformerSettings) -> nn.Module:
     kinds: dict[str, type[nn.Module]] = {"swiglu": Gate, "silu": nn.SiLU, "gelu": nn.GELU}
     return kinds[settings.activation]()
-
-
-def _append(past: KeysAndValues | None, new: KeysAndValues) -> KeysAndValues:
-    if past is None:
-        return new
-    return torch.cat([past[0], new[0]], dim=2), torch.cat([past[1], new[1]], dim=2)

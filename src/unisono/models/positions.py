@@ -32,17 +32,14 @@ class Sinusoids:
         self.width = width
         self.table = torch.empty(0, width)
 
-    def __call__(self, start: int | Tensor, like: Tensor) -> Tensor:
-        """Return the signal (T, D) for embeddings `like` (B, T, D), the first at `start`.
-
-        If each row has a start of its own (B,), it is (B, T, D).
-        """
-        end = _end(start, like)
+    def __call__(self, start: int, like: Tensor) -> Tensor:
+        """Return the signal (T, D) for embeddings `like` (B, T, D), the first at `start`."""
+        end = start + like.size(1)
         if end > self.table.size(0) or self.table.device != like.device:
             # Autograd could not use a table made in inference mode.
             with torch.inference_mode(False):
                 self.table = sinusoids(max(512, 2 * end), self.width).to(like.device)
-        return _rows(self.table, start, like.size(1))
+        return self.table[start:end]
 
 
 class Positions(nn.Module):
@@ -63,13 +60,13 @@ class Positions(nn.Module):
                 rows = sinusoids(settings.max_positions, width)
                 self.register_parameter(side, nn.Parameter(rows))
 
-    def signal(self, side: str, start: int | Tensor, like: Tensor) -> Tensor | None:
-        """Return the signal to add to `like` (B, T, D), which begins at `start`, or (B,)."""
+    def signal(self, side: str, start: int, like: Tensor) -> Tensor | None:
+        """Return the signal (T, D) to add to `like` (B, T, D), which begins at `start`."""
         if self.kind == "rotary":
             return None
         if self.kind == "sinusoid":
             return self.sinusoids(start, like)
-        table, end = self.get_parameter(side), _end(start, like)
+        table, end = self.get_parameter(side), start + like.size(1)
         if end > table.size(0):
             raise DataError(
                 f"a {side} sentence reaches position {end}, but the model has learnt only "
@@ -78,36 +75,20 @@ class Positions(nn.Module):
                 fix="translate shorter lines, or train with more `max_positions`, or with "
                 'positions without a limit: "sinusoid", "rotary"',
             )
-        return _rows(table, start, like.size(1))
+        return table[start:end]
 
-    def rotation(self, start: int | Tensor, like: Tensor) -> Tensor | None:
-        """Return the sines and cosines with which `rotated` rotates `like`, or None."""
-        if self.kind != "rotary":
-            return None
-        found = self.sinusoids(start, like)
-        return found if isinstance(start, int) else found[:, None]
-
-
-def _end(start: int | Tensor, like: Tensor) -> int:
-    first = start if isinstance(start, int) else int(start.max())
-    return first + like.size(1)
-
-
-def _rows(table: Tensor, start: int | Tensor, count: int) -> Tensor:
-    """Return `count` rows from `start` on, for each `start` (B,) if there are several."""
-    if isinstance(start, int):
-        return table[start : start + count]
-    return table[start[:, None] + torch.arange(count, device=start.device)]
+    def rotation(self, start: int, like: Tensor) -> Tensor | None:
+        """Return the sines and cosines (T, K) with which `rotated` rotates `like`, or None."""
+        return self.sinusoids(start, like) if self.kind == "rotary" else None
 
 
 def rotated(x: Tensor, rotation: Tensor) -> Tensor:
     """Return `x` (B, H, T, K), each pair of numbers rotated by an angle that grows with T.
 
     The product of a query and a key then depends on their distance alone. A pair is a number
-    of the first half and the one at the same place in the second. `rotation` is (T, K), or
-    (B, 1, T, K) if sentences begin at different positions.
+    of the first half and the one at the same place in the second.
     """
-    sine, cosine = rotation.chunk(2, dim=-1)
+    sine, cosine = rotation.chunk(2, dim=1)
     one, other = x.chunk(2, dim=3)
     both = torch.cat([one * cosine - other * sine, one * sine + other * cosine], dim=3)
     return both.to(x.dtype)

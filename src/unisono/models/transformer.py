@@ -17,9 +17,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unisono.models.attention import DecoderCache, EncodedSource, LayerCache, masked_score
+from unisono.models.attention import (
+    DecoderCache,
+    EncodedSource,
+    JointCache,
+    LayerCache,
+    masked_score,
+)
 from unisono.models.cpu_linear import as_factor
 from unisono.models.dropout import Dropout, WordDropout
+from unisono.models.joint_decoding import decode_jointly
 from unisono.models.layers import DecoderLayer, EncoderLayer, scale_residual_branches
 from unisono.models.output import Output
 from unisono.models.positions import Positions
@@ -123,17 +130,34 @@ class TransformerModel(nn.Module):
         states, _ = self.read(target, self.start(self.encode(source)))
         return self.output.logits(states) if finish is None else finish(states, self.output)
 
+    def read_jointly(self, target: Tensor, cache: JointCache) -> tuple[Tensor, JointCache]:
+        """Do what `read` does for one token (R, 1), in one go for several groups."""
+        lengths = [group.length for group in cache.groups]
+        parts = zip(target.split(cache.rows), lengths, strict=True)
+        x = torch.cat([self._embed("target", part, start=length) for part, length in parts])
+        rotations = [self.positions.rotation(length, x) for length in lengths]
+        grown = []
+        for number, layer in enumerate(self.decoder):
+            decoder_layer = cast("DecoderLayer", layer)
+            x, layers = decode_jointly(decoder_layer, x, cache, number, rotations)
+            grown.append(layers)
+        groups = [
+            DecoderCache(layers, group.mask)
+            for group, layers in zip(cache.groups, zip(*grown, strict=True), strict=True)
+        ]
+        return self.decoder_norm(x), replace(cache, groups=tuple(groups))
+
     def read(self, target: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
         """Decode the next tokens `target` (R, T); return states (R, T, D) and the new cache."""
         x = self._embed("target", target, start=cache.length)
         rotation = self.positions.rotation(cache.length, x)
-        hidden, caches = cache.next_mask(x.dtype), []
+        caches = []
         for layer, layer_cache in zip(self.decoder, cache.layers, strict=True):
-            x, grown = layer(x, layer_cache, cache.mask, rotation, hidden)
+            x, grown = layer(x, layer_cache, cache.mask, rotation)
             caches.append(grown)
-        return self.decoder_norm(x), replace(cache, layers=tuple(caches))
+        return self.decoder_norm(x), DecoderCache(tuple(caches), cache.mask)
 
-    def _embed(self, side: str, ids: Tensor, start: int | Tensor) -> Tensor:
+    def _embed(self, side: str, ids: Tensor, start: int) -> Tensor:
         embedded = self.word_dropout(F.embedding(ids, self._matrix(side)))
         signal = self.positions.signal(side, start, embedded)
         scale = math.sqrt(self.settings.width)

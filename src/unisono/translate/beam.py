@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from unisono.models.transformer import TransformerModel
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID
-from unisono.translate.ensemble import DecoderStates, NextIds, start_decoding
+from unisono.translate.ensemble import DecoderStates, NextIds, start_decoding, step_together
 from unisono.translate.settings import Decoding
 
 
@@ -41,17 +40,15 @@ class _Sentence:
 
     key: int
     limit: int
-    source_positions: int
     prefix: Sequence[int] = ()
-    length: int = 0  # ids so far
     ended: list[Hypothesis] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
 class _Beams:
-    """The hypotheses that have not ended."""
+    """Hypotheses that have not ended, all of the same length."""
 
-    ids: Tensor  # (R, T), begin first, but shorter ones after padding
+    ids: Tensor  # (R, T), begin first
     scores: Tensor  # (B, W), sums of log-probabilities, best first
     states: DecoderStates
 
@@ -66,7 +63,17 @@ class _Choice:
     ends: Tensor  # (B, W before), the score if that beam ends here; -inf if it is too low
 
 
-Found = tuple[int, list[Hypothesis]]
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Sentences that began together, and their beams."""
+
+    sentences: list[_Sentence]
+    beams: _Beams
+
+    @property
+    def length(self) -> int:
+        """Return how many ids each hypothesis has so far."""
+        return self.beams.ids.size(1) - 1
 
 
 class BeamSearch:
@@ -81,16 +88,10 @@ class BeamSearch:
         self, models: Sequence[TransformerModel], decoding: Decoding, best: int = 1
     ) -> None:
         self._models, self._decoding, self._best = models, decoding, best
-        self._sentences: list[_Sentence] = []
-        self._beams: _Beams | None = None
+        self._groups: list[_Group] = []
 
     def __len__(self) -> int:
-        return len(self._sentences)
-
-    @property
-    def source_positions(self) -> int:
-        """Return the positions of the longest source."""
-        return max((sentence.source_positions for sentence in self._sentences), default=0)
+        return sum(len(group.sentences) for group in self._groups)
 
     @torch.inference_mode()
     def add(
@@ -106,43 +107,51 @@ class BeamSearch:
         """
         limits = length_limits(source, self._decoding, prefixes)
         starts: Sequence[Sequence[int]] = prefixes or [()] * len(limits)
-        positions = (source != PADDING_ID).sum(1).tolist()
-        new = [_Sentence(*one) for one in zip(keys, limits, positions, starts, strict=True)]
-        fresh = _Beams(
-            ids=torch.full((len(new), 1), BEGIN_ID, device=source.device),
-            scores=torch.zeros(len(new), 1, device=source.device),
+        beams = _Beams(
+            ids=torch.full((len(limits), 1), BEGIN_ID, device=source.device),
+            scores=torch.zeros(len(limits), 1, device=source.device),
             states=start_decoding(self._models, source),
         )
-        self._beams = _joined(self._beams, fresh) if self._sentences and self._beams else fresh
-        self._sentences += new
+        sentences = [_Sentence(*one) for one in zip(keys, limits, starts, strict=True)]
+        self._groups.append(_Group(sentences, beams))
 
     @torch.inference_mode()
-    def step(self) -> list[Found]:
-        """Decode one more id of each sentence; return those that are done, which leave.
+    def step(self) -> dict[int, list[Hypothesis]]:
+        """Decode one more id of each sentence; return the hypotheses of those that are done.
 
-        The hypotheses of each are sorted, best first; there is at least one.
+        These leave. The hypotheses of a sentence are sorted, best first; there is at least one.
         """
-        beams, sentences = self._beams, self._sentences
-        if beams is None or not sentences:
-            return []
-        forced = _forced_ids(sentences, beams.scores)
-        following, states = beams.states.step(beams.ids[:, -1], self._decoding.beam, forced)
-        at_limit = [sentence.length == sentence.limit for sentence in sentences]
-        choice = _choose(following, beams.scores, self._decoding.beam, at_limit)
+        groups, found = self._groups, dict[int, list[Hypothesis]]()
+        if not groups:
+            return found
+        following = step_together(
+            [group.beams.states for group in groups],
+            [group.beams.ids[:, -1] for group in groups],
+            self._decoding.beam,
+            [_forced_ids(group) for group in groups],
+        )
+        self._groups = []
+        for group, (best, states) in zip(groups, following, strict=True):
+            going = self._choose(group, best, states)
+            if going is not None:
+                self._groups.append(going)
+            stay = set() if going is None else {one.key for one in going.sentences}
+            for one in group.sentences:
+                if one.key not in stay:
+                    found[one.key] = _best_first(one.ended, self._decoding.beam)
+        return found
+
+    def _choose(self, group: _Group, best: NextIds, states: DecoderStates) -> _Group | None:
+        """Return the group one id later without the sentences that are done; None: all are."""
+        sentences, beams, length = group.sentences, group.beams, group.length
+        at_limit = [length == sentence.limit for sentence in sentences]
+        choice = _choose(best, beams.scores, self._decoding.beam, at_limit)
         _collect(sentences, choice.ends, beams.ids, self._decoding)
         open_ = choice.scores[:, 0].tolist()
-        going = _going(sentences, open_, self._decoding, self._best)
-        kept = [sentences[index] for index in going]
-        for sentence in kept:
-            sentence.length += 1
-        self._sentences = kept
-        self._beams = _advance(beams, choice, states, going, kept)
-        stay = set(going)
-        return [
-            (sentence.key, _best_first(sentence.ended, self._decoding.beam))
-            for index, sentence in enumerate(sentences)
-            if index not in stay
-        ]
+        going = _going(sentences, open_, length, self._decoding, self._best)
+        if not going:
+            return None
+        return _Group([sentences[n] for n in going], _advance(beams, choice, states, going))
 
 
 def search(
@@ -172,9 +181,11 @@ def length_limits(
     return [limit + before for limit, before in zip(limits, given, strict=True)]
 
 
-def _forced_ids(sentences: Sequence[_Sentence], scores: Tensor) -> Tensor | None:
-    """Return the id that must follow in each row (R,) of `scores` (B, W), -1 where any may."""
-    ids = [s.prefix[s.length] if s.length < len(s.prefix) else -1 for s in sentences]
+def _forced_ids(group: _Group) -> Tensor | None:
+    """Return the id that must follow in each row (R,), -1 where any may."""
+    length, scores = group.length, group.beams.scores
+    prefixes = [sentence.prefix for sentence in group.sentences]
+    ids = [prefix[length] if length < len(prefix) else -1 for prefix in prefixes]
     if max(ids, default=-1) < 0:
         return None
     return torch.tensor(ids, device=scores.device).repeat_interleave(scores.size(1))
@@ -202,26 +213,25 @@ def _choose(best: NextIds, scores: Tensor, width: int, at_limit: list[bool]) -> 
 
 def _collect(sentences: list[_Sentence], ends: Tensor, ids: Tensor, decoding: Decoding) -> None:
     """Add the beams that end here to the hypotheses of their sentences."""
-    width = ends.size(1)
+    length, width = ids.size(1) - 1, ends.size(1)
     places = (ends > -torch.inf).nonzero()
     if not places.size(0):
         return
     rows = places[:, 0] * width + places[:, 1]
-    scores, endings = ends.flatten().index_select(0, rows), ids.index_select(0, rows)
+    scores, endings = ends.flatten().index_select(0, rows), ids.index_select(0, rows)[:, 1:]
+    penalty = length_penalty(length, decoding)
     for row, score, ended in zip(rows.tolist(), scores.tolist(), endings.tolist(), strict=True):
-        sentence = sentences[row // width]
-        found = tuple(ended[len(ended) - sentence.length :])
-        penalty = length_penalty(sentence.length, decoding)
-        sentence.ended.append(Hypothesis(found, score / penalty, score))
+        hypothesis = Hypothesis(tuple(ended), score / penalty, score)
+        sentences[row // width].ended.append(hypothesis)
 
 
 def _going(
-    sentences: list[_Sentence], open_: list[float], decoding: Decoding, best: int
+    sentences: list[_Sentence], open_: list[float], length: int, decoding: Decoding, best: int
 ) -> list[int]:
     """Return the sentences to continue, given the best score of each one's open beams."""
     going = []
     for index, (sentence, score) in enumerate(zip(sentences, open_, strict=True)):
-        if sentence.length >= sentence.limit or len(sentence.ended) >= decoding.beam:
+        if length >= sentence.limit or len(sentence.ended) >= decoding.beam:
             continue
         # Scores only fall, so this is a bound for every longer translation.
         bound = score / length_penalty(sentence.limit, decoding)
@@ -230,39 +240,15 @@ def _going(
     return going
 
 
-def _advance(
-    beams: _Beams,
-    choice: _Choice,
-    states: DecoderStates,
-    going: list[int],
-    sentences: list[_Sentence],
-) -> _Beams | None:
+def _advance(beams: _Beams, choice: _Choice, states: DecoderStates, going: list[int]) -> _Beams:
     """Return the beams of the sentences that continue, each with its next id."""
-    if not going:
-        return None
     rows, ids, scores, kept = choice.rows, choice.ids, choice.scores, None
-    before = beams.ids
     if len(going) < rows.size(0):
         kept = torch.tensor(going, dtype=torch.long, device=rows.device)
         rows, ids, scores = (part.index_select(0, kept) for part in (rows, ids, scores))
-        columns = max(sentence.length for sentence in sentences)
-        states = states.cut(columns, max(sentence.source_positions for sentence in sentences))
-        before = before[:, -columns:]
     rows = rows.flatten()
-    longer = torch.cat([before.index_select(0, rows), ids.view(-1, 1)], dim=1)
+    longer = torch.cat([beams.ids.index_select(0, rows), ids.view(-1, 1)], dim=1)
     return _Beams(longer, scores, states.select(rows, kept))
-
-
-def _joined(running: _Beams, fresh: _Beams) -> _Beams:
-    """Return both; the other beams of a fresh sentence can never be chosen."""
-    width, columns = running.scores.size(1), running.ids.size(1)
-    ids = F.pad(fresh.ids.repeat_interleave(width, 0), (columns - 1, 0))
-    scores = F.pad(fresh.scores, (0, width - 1), value=-math.inf)
-    return _Beams(
-        torch.cat([running.ids, ids]),
-        torch.cat([running.scores, scores]),
-        running.states.join(fresh.states, width),
-    )
 
 
 def length_penalty(length: int, decoding: Decoding) -> float:

@@ -9,14 +9,13 @@ The models may differ in everything but the vocabularies. A single model is an e
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from unisono.models.attention import DecoderCache
+from unisono.models.attention import DecoderCache, JointCache
 from unisono.models.cpu_linear import multiply
-from unisono.models.joined_caches import cut, joined
 from unisono.models.output import Output
 from unisono.models.transformer import TransformerModel
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID
@@ -65,7 +64,7 @@ class DecoderStates:
     """The caches of all models for the same target rows."""
 
     models: Sequence[TransformerModel]
-    caches: tuple[DecoderCache, ...]
+    caches: tuple[Any, ...]  # each a DecoderCache, or a JointCache within `step_together`
     buffer: Tensor  # (models, some rows, V), for logits
 
     def step(
@@ -87,7 +86,7 @@ class DecoderStates:
         The former come for some rows (some, V) at a time, always in the same memory.
         """
         both = [
-            model.read(ids[:, None], cache)
+            _read(model, ids[:, None], cache)
             for model, cache in zip(self.models, self.caches, strict=True)
         ]
         outputs = [model.output for model in self.models]
@@ -100,14 +99,44 @@ class DecoderStates:
         """Keep these rows, as `DecoderCache.select` does."""
         return replace(self, caches=tuple(c.select(rows, sentences) for c in self.caches))
 
-    def join(self, fresh: Self, width: int) -> Self:
-        """Add sentences without a token, as `joined` does."""
-        pairs = zip(self.caches, fresh.caches, strict=True)
-        return replace(self, caches=tuple(joined(old, new, width) for old, new in pairs))
 
-    def cut(self, columns: int, positions: int) -> Self:
-        """Keep so many columns of targets and positions of sources, as `cut` does."""
-        return replace(self, caches=tuple(cut(c, columns, positions) for c in self.caches))
+def step_together(
+    groups: Sequence[DecoderStates],
+    ids: Sequence[Tensor],
+    count: int,
+    forced: Sequence[Tensor | None],
+) -> list[tuple[NextIds, DecoderStates]]:
+    """Do for each group of sentences what `DecoderStates.step` does, all in one go."""
+    if len(groups) == 1:
+        return [groups[0].step(ids[0], count, forced[0])]
+    rows = [part.size(0) for part in ids]
+    by_model = zip(*(group.caches for group in groups), strict=True)
+    together = replace(groups[0], caches=tuple(JointCache(caches, rows) for caches in by_model))
+    following, grown = together.step(torch.cat(list(ids)), count, _all_forced(forced, ids))
+    parts = zip(
+        *(part.split(rows) for part in (following.ids, following.logs, following.end)),
+        strict=True,
+    )
+    by_group = zip(*(cache.groups for cache in grown.caches), strict=True)
+    return [
+        (NextIds(*part), replace(group, caches=caches))
+        for part, group, caches in zip(parts, groups, by_group, strict=True)
+    ]
+
+
+def _all_forced(forced: Sequence[Tensor | None], ids: Sequence[Tensor]) -> Tensor | None:
+    if all(part is None for part in forced):
+        return None
+    free = (torch.full_like(part, -1) for part in ids)
+    return torch.cat([f if own is None else own for f, own in zip(free, forced, strict=True)])
+
+
+def _read(
+    model: TransformerModel, ids: Tensor, cache: DecoderCache | JointCache
+) -> tuple[Tensor, DecoderCache | JointCache]:
+    if isinstance(cache, JointCache):
+        return model.read_jointly(ids, cache)
+    return model.read(ids, cache)
 
 
 def start_decoding(models: Sequence[TransformerModel], source: Tensor) -> DecoderStates:

@@ -34,6 +34,7 @@ class LineStream:
         self._search = BeamSearch(translator.models, translator.decoding, translator.best)
         self._waiting: deque[tuple[int, SearchChunk]] = deque()
         self._lines: dict[int, tuple[_Line, int]] = {}  # by the keys of chunks
+        self._positions: dict[int, int] = {}  # of what is searched, padding included
         self._done: list[_Line] = []
         self._next_key, self._steps = 0, 0
 
@@ -62,7 +63,8 @@ class LineStream:
         """Decode one more id of each line; return those that are done, with their tickets."""
         self._join()
         done, self._done = self._done, []
-        for key, hypotheses in self._search.step():
+        for key, hypotheses in self._search.step().items():
+            del self._positions[key]
             line, part = self._lines.pop(key)
             line.parts[part] = hypotheses[: self._translator.best]
             line.missing -= 1
@@ -78,17 +80,17 @@ class LineStream:
         if self._search and len(self._waiting) < JOIN_TOGETHER and self._steps < JOIN_STEPS:
             return
         chosen: list[tuple[int, SearchChunk]] = []
-        longest = self._search.source_positions
+        room, longest = self._translator.tokens_per_batch - sum(self._positions.values()), 0
         while self._waiting:
             longest = max(longest, len(self._waiting[0][1].ids) + 1)
-            positions = longest * (len(self._search) + len(chosen) + 1)
-            if (chosen or self._search) and positions > self._translator.tokens_per_batch:
+            if longest * (len(chosen) + 1) > room and (chosen or self._search):
                 break
             chosen.append(self._waiting.popleft())
         if chosen:
             source = padded_sources([chunk.ids for _, chunk in chosen])
             keys = [key for key, _ in chosen]
             self._search.add(source.to(self._translator.models[0].device), keys)
+            self._positions |= dict.fromkeys(keys, source.size(1))
             self._steps = 0
 
     def _translation(self, line: _Line) -> Translation:
