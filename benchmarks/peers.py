@@ -1,7 +1,7 @@
 """How fast do we train, beside the others, on this machine?
 
     python benchmarks/peers.py [--peers fairseq,eole] [--sizes small,base] [--rounds 3]
-                               [--seconds 60]
+                               [--seconds 60] [--precisions fp32,bf16]
     python benchmarks/peers.py --translate --minutes 10 [--peers ...] [--rounds 3]
     python benchmarks/peers.py --quality --minutes 10 [--peers ...]
 
@@ -50,7 +50,12 @@ def main() -> None:
     print(f"{time.strftime('%Y-%m-%d')}, {machine()}\n", flush=True)
     texts = prepare_texts(work, MULTI30K)
     ways = [int(workers) for workers in options.ours.split(",")]
-    players = _install(work, ways, options.peers.split(","), tuple(options.set))
+    ours = [
+        Unisono(workers, precision, tuple(options.set))
+        for precision in options.precisions.split(",")
+        for workers in ways
+    ]
+    players = _install(work, ours, options.peers.split(","))
     if options.install_only:
         return
     if options.translate:
@@ -73,6 +78,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", default=",".join(PEERS), help="which, with commas")
     parser.add_argument("--ours", default="2,1", help="processes of ours, with commas")
+    parser.add_argument("--precisions", default="fp32", help="of ours, such as fp32,bf16")
     parser.add_argument("--sizes", default="small,base")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60, help="of each turn")
@@ -89,14 +95,11 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _install(
-    work: Path, ways: list[int], names: list[str], overrides: tuple[str, ...]
-) -> dict[str, tuple[Peer, Path]]:
+def _install(work: Path, ours: list[Unisono], names: list[str]) -> dict[str, tuple[Peer, Path]]:
     """Return those who can take part, with their Pythons; ourselves first, in each way."""
-    players: dict[str, tuple[Peer, Path]] = {}
-    for workers in ways:
-        ours = Unisono(workers, overrides)
-        players[ours.name] = ours, Path(sys.executable)
+    players: dict[str, tuple[Peer, Path]] = {
+        way.name: (way, Path(sys.executable)) for way in ours
+    }
     for name in filter(None, names):
         if name not in PEERS:
             raise SystemExit(f"no peer is called {name}: there are {', '.join(PEERS)}")

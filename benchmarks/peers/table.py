@@ -10,6 +10,7 @@ from peers.task import Size
 
 OURS = "unisono"
 FAIRSEQ = "fairseq"
+HALF = "bf16"
 
 
 @dataclass
@@ -91,30 +92,44 @@ def _spread(values: Sequence[float], form: str) -> str:
 
 
 def _print_goals(size: Size, rows: Sequence[Row]) -> None:
-    ours = [row for row in rows if row.name.startswith(OURS)]
-    if not ours:
-        return
-    best = max(ours, key=lambda row: median(row.gflops))
-    fairseq = [row for row in rows if row.name == FAIRSEQ]
-    others = [row for row in rows if row not in ours and row not in fairseq]
+    halves = [row for row in rows if row.name.startswith(OURS) and row.name.endswith(HALF)]
+    ours = [row for row in rows if row.name.startswith(OURS) and row not in halves]
+    others = [row for row in rows if not row.name.startswith(OURS)]
+    fairseq = [row for row in others if row.name == FAIRSEQ]
+    if ours:
+        best = _fastest(ours)
+        _print_head(best)
+        for row in fairseq:
+            _over(best, row, size.over_fairseq, size.memory_of_fairseq)
+        if rivals := [row for row in others if row not in fairseq]:
+            _over(best, _fastest(rivals), size.over_others)
+        _goal("share of GEMM", median(best.shares), size.of_gemm)
+        print()
+    if halves:
+        best_half = _fastest(halves)
+        _print_head(best_half)
+        for row in fairseq:
+            _over(best_half, row, size.half_over_fairseq, size.memory_of_fairseq)
+        if ours:
+            _over(best_half, best, size.half_over_fp32, memory=1.0)
+        print()
+
+
+def _fastest(rows: Sequence[Row]) -> Row:
+    return max(rows, key=lambda row: median(row.gflops))
+
+
+def _print_head(best: Row) -> None:
     print(f"Our better setting is {best.name}; the ratios are of it.\n")
     print("| what | measured | goal | met |")
     print("|---|---|---|---|")
-    for row in fairseq:
-        _goal(f"GFLOP/s over {row.name}", _ratio(best, row, _gflops), size.over_fairseq)
-        _ratio_row(f"tokens/s over {row.name}", _ratio(best, row, _tokens))
-        _goal(
-            f"memory over {row.name}",
-            _ratio(best, row, _memory),
-            size.memory_of_fairseq,
-            at_most=True,
-        )
-    if others:
-        rival = max(others, key=lambda row: median(row.gflops))
-        _goal(f"GFLOP/s over {rival.name}", _ratio(best, rival, _gflops), size.over_others)
-        _ratio_row(f"tokens/s over {rival.name}", _ratio(best, rival, _tokens))
-    _goal("share of GEMM", median(best.shares), size.of_gemm)
-    print()
+
+
+def _over(best: Row, row: Row, goal: float, memory: float = 0.0) -> None:
+    _goal(f"GFLOP/s over {row.name}", _ratio(best, row, _gflops), goal)
+    _ratio_row(f"tokens/s over {row.name}", _ratio(best, row, _tokens))
+    if memory:
+        _goal(f"memory over {row.name}", _ratio(best, row, _memory), memory, at_most=True)
 
 
 def _goal(what: str, value: float, goal: float, *, at_most: bool = False) -> None:

@@ -26,7 +26,9 @@ class Size:
     over_fairseq: float
     over_others: float
     of_gemm: float
-    memory_of_fairseq: float = 0.75
+    memory_of_fairseq: float = 0.7
+    half_over_fp32: float = 1.75
+    half_over_fairseq: float = 2.6
 
 
 SIZES = {

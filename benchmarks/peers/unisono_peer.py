@@ -26,9 +26,9 @@ class Unisono:
     steps: tuple[tuple[str, ...], ...] = ()
     ends_itself = True
 
-    def __init__(self, workers: int, overrides: tuple[str, ...] = ()) -> None:
-        self.workers, self._overrides = workers, overrides
-        self.name = f"unisono {workers}×{THREADS // workers}"
+    def __init__(self, workers: int, precision: str, overrides: tuple[str, ...] = ()) -> None:
+        self.workers, self._overrides = workers, (f"train.precision={precision}", *overrides)
+        self.name = f"unisono {workers}×{THREADS // workers} {precision}"
         self.note = f"pre-norm; processes × threads: {workers} × {THREADS // workers}"
 
     def start(self, job: Job, python: Path) -> Start:
