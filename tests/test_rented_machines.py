@@ -89,7 +89,7 @@ def test_the_ten_lines_bring_a_run_from_blank_machines_to_its_report(place):
             done = lab.run(lab.laptop, words, variables=variables, timeout=600)
             assert done.returncode == 0, f"{here}\n{done.stdout}{done.stderr}"
             told[line.partition("#")[0].strip()] = done.stdout + done.stderr
-        left = [lab.there(node, "find", "/root", "-type", "f") for node in (0, 1)]
+        left = [lab.there(node, "find", "/root", "-path", "*unisono*") for node in (0, 1)]
     lines = list(told.values())
     assert "# a: would bring Unisono (" in lines[2]
     assert "installed the packages" in lines[3]
@@ -99,6 +99,7 @@ def test_the_ten_lines_bring_a_run_from_blank_machines_to_its_report(place):
     assert "now stand idle, for 5.00 USD an hour" in lines[6]
     assert "has all that a, b recorded" in lines[7]
     assert "removed" in lines[9]
+    assert "left alone" not in lines[9]
     assert left == ["", ""]
     run = place / "laptop" / "runs" / "train"
     view = read_run(run)

@@ -121,3 +121,10 @@ def test_another_run_in_the_same_place_is_read_from_its_beginning(run):
 def test_what_is_not_a_run_is_said_to_be_none(tmp_path):
     with pytest.raises(DataError, match="not a run directory"):
         Follower(tmp_path)
+
+
+def test_of_a_detached_run_of_which_nothing_is_here_it_says_how_to_fetch_it(tmp_path):
+    (tmp_path / "stream").mkdir()
+    with pytest.raises(DataError, match="launched on other machines") as refused:
+        Follower(tmp_path).look()
+    assert f"unisono attach {tmp_path}" in refused.value.fix

@@ -90,6 +90,7 @@ def test_each_machine_has_its_own_bar_and_its_own_row(tmp_path):
     run = followed(path)
     bars = re.findall(r'aria-label="(\w+), [^"]*backward: ([^,]*),', parts.state(run)["now"])
     assert bars == [("alpha", "0.60 s"), ("beta", "0.15 s")]
+    assert parts.head(run)["machines"] == ""  # it has ended
     quiet = {
         rank: replace(log, samples=log.samples[:60]) for rank, log in made.machines.items()
     }
@@ -100,6 +101,14 @@ def test_each_machine_has_its_own_bar_and_its_own_row(tmp_path):
                            parts.head(going)["machines"]))  # fmt: skip
     assert "no sample" in rows["beta"]
     assert "no sample" not in rows["alpha"]
+
+
+def test_a_restart_undoes_what_the_machines_did_after_its_checkpoint(written):
+    run = followed(written)
+    assert all(machine.bins[-1].step > 150 for machine in run.machines)
+    add_events(written, [start(0, 2, "alpha", step=100, time=BEGAN + 300)])
+    run.look()
+    assert all(machine.bins[-1].step <= 100 for machine in run.machines)
 
 
 def test_another_run_in_the_same_directory_is_read_from_its_beginning(written):

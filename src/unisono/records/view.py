@@ -189,7 +189,14 @@ def read_run(path: Path) -> RunView:
 
 def read_config(path: Path, damage: DamageLog) -> dict[str, Any]:
     """Return the settings of the run at `path`; without them it is not a run."""
-    config = RunDirectory(path).config
+    config, stream = RunDirectory(path).config, RunDirectory(path).stream
+    if stream.is_dir() and not config.is_file():
+        raise DataError(
+            f"nothing of the run {path} is here yet: it was launched on other machines",
+            where=str(path),
+            fix=f"fetch its records as they come with `unisono attach {path}`, or what is "
+            f"there now with `unisono pull {path}`",
+        )
     if not config.is_file():
         raise DataError(
             f"{path} is not a run directory: it has no {config.name}",

@@ -70,8 +70,10 @@ class BringScreen(BringWatcher):
                     self.tell(machine.host, text)
 
     def _note(self, machine: BringMachine, now: float) -> None:
-        known = self._arrived[machine.host]
-        known.append((now, machine.progress.arrived_bytes))
+        known, arrived = self._arrived[machine.host], machine.progress.arrived_bytes
+        if not arrived:
+            known.clear()  # the rate begins with what comes, not with what went before
+        known.append((now, arrived))
         while len(known) > 2 and known[1][0] <= now - RATE_SECONDS:
             known.popleft()
 

@@ -14,6 +14,7 @@ import sys
 import time
 import venv
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ def build(trees: Trees, wanted: Wanted, progress: Callable[[str], None]) -> bool
         venv.EnvBuilder(symlinks=True).create(making)
         for choices in wanted.locks:
             _install(making, wanted, list(choices), progress)
+        _drop_empty_directories(making)
         trees.write(wanted.name, signatures(making))
         making.replace(place)
     except BaseException:
@@ -83,6 +85,13 @@ def _files(place: Path) -> Iterator[Path]:
             yield from (Path(directory, name) for name in (*names, *links))
 
 
+def _drop_empty_directories(place: Path) -> None:
+    """Remove directories without files: a listing has only files, and these would stay."""
+    for directory, _, _ in os.walk(place, topdown=False):
+        with suppress(OSError):
+            Path(directory).rmdir()
+
+
 def _make_way(trees: Trees, name: str) -> None:
     """Remove an environment that is not as it was; what others put there is theirs."""
     trees.forget(name)
@@ -109,6 +118,7 @@ def join(trees: Trees, name: str, code: str, packages: str) -> Path:
     (place / below / "brought.pth").write_text(
         "\n".join([str(trees.base / code), *lines, ""]), "utf-8"
     )
+    _drop_empty_directories(place)
     trees.write(name, signatures(place))
     return python
 
