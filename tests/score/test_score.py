@@ -8,6 +8,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from unisono.errors import DataError
 from unisono.score import score_bleu, score_files
+from unisono.score.files import aligned_sentences
 
 AWKWARD = [
     ('A man, who said: "no" - 3.5 %.', "A man, who said 'no': 3,5 %!"),
@@ -104,6 +105,17 @@ def test_unequal_files_are_refused_with_both_counts(tmp_path):
         score_files(one, two)
     with pytest.raises(DataError, match="1 translations for 2 references"):
         score_bleu(["a"], ["a", "b"])
+
+
+@pytest.mark.parametrize("line", ["word " * 200_000, "a" * 1_000_000, "😀" * 250_000])
+def test_a_line_that_no_metric_gets_done_with_is_refused(tmp_path, line):
+    good, long = written(tmp_path, "good", ["a", "b"]), written(tmp_path, "long", ["a", line])
+    for paths in ([good, long], [long, good]):
+        with pytest.raises(DataError, match="over 100,000 bytes") as refused:
+            aligned_sentences(paths)
+        assert refused.value.where == f"{long}, line 2"
+    whole = written(tmp_path, "whole", ["a" * 100_000])
+    assert aligned_sentences([whole]) == [["a" * 100_000]]
 
 
 def test_bad_files_are_named(tmp_path):

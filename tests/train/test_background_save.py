@@ -179,3 +179,22 @@ def test_three_failed_saves_in_a_row_are_an_error(tmp_path):
         assert isinstance(sync.save(Progress(step=step)), Warned)
     with pytest.raises(RunError, match="3 saves in a row failed"):
         sync.save(Progress(step=3))
+
+
+def test_failures_count_in_a_row_and_a_save_begins_the_count_again(tmp_path):
+    """The directory is moved away and comes back, as disks do; the third miss is an error."""
+    place, away = tmp_path / "run" / "checkpoints", tmp_path / "away"
+    place.mkdir(parents=True)
+    sync, _ = checkpoints_of(place, nn.Linear(3, 2))
+    for step in range(1, 10, 3):  # two that fail, one that does not, three times
+        place.parent.rename(away)
+        assert isinstance(sync.save(Progress(step=step)), Warned)
+        assert isinstance(sync.save(Progress(step=step + 1)), Warned)
+        away.rename(place.parent)
+        assert isinstance(sync.save(Progress(step=step + 2)), Saved)
+    place.parent.rename(away)
+    for _ in range(2):
+        assert isinstance(sync.save(Progress(step=12)), Warned)
+    with pytest.raises(RunError, match="3 saves in a row failed"):
+        sync.save(Progress(step=12))
+    assert checkpoint.newest(away / "checkpoints") == ("step-0000009", [])

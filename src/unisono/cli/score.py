@@ -10,7 +10,7 @@ import click
 from unisono.cli.options import PathType
 from unisono.errors import ConfigError
 from unisono.score.external import ExternalMetric
-from unisono.score.files import aligned_lines
+from unisono.score.files import aligned_sentences
 from unisono.score.metrics import METRICS, Metric, Score, score_by
 from unisono.score.paired import Comparison, compare, disagreement
 
@@ -65,7 +65,7 @@ def score(
             where="unisono score",
             fix="score one translation, or compare two: unisono score A B --against REFERENCE",
         )
-    *found, expected = aligned_lines([*systems, reference])
+    *found, expected = aligned_sentences([*systems, reference])
     metrics = [*METRICS.values(), *_external(command, source, reference)]
     if len(systems) == 1:
         _print_scores([score_by(metric, found[0], expected) for metric in metrics], as_json)
@@ -76,7 +76,7 @@ def score(
 def _external(command: str | None, source: Path | None, reference: Path) -> list[Metric]:
     if command is None:
         return []
-    sources, _ = aligned_lines([_needed(source, "--with"), reference])
+    sources, _ = aligned_sentences([_needed(source, "--with"), reference])
     return [ExternalMetric(command).metric(sources)]
 
 
@@ -130,7 +130,7 @@ def _score_by_model(
             where="--model",
             fix="unisono score TRANSLATION --model RUN --source SOURCE",
         )
-    sources, translations = aligned_lines([_needed(source, "--model"), texts[0]])
+    sources, translations = aligned_sentences([_needed(source, "--model"), texts[0]])
     translator = open_bundle(bundle_at(model)).translator()
     found = translator.score_given(sources, translations)
     pieces = sum(one.pieces for one in found)

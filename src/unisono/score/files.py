@@ -8,6 +8,9 @@ from unisono.errors import DataError
 from unisono.score.bleu import Bleu, score_bleu
 from unisono.small_files import open_regular
 
+# TER compares the words of a line with each other: a megabyte would take it hours.
+LONGEST_SCORED_BYTES = 100_000
+
 
 def score_files(translations: Path, references: Path) -> Bleu:
     """Return the BLEU of a file of translations against a file of references, line by line."""
@@ -29,6 +32,20 @@ def aligned_lines(paths: Sequence[Path]) -> list[list[str]]:
             )
     if not expected:
         raise DataError(f"{last} is empty", where=str(last), fix="name another file")
+    return texts
+
+
+def aligned_sentences(paths: Sequence[Path]) -> list[list[str]]:
+    """Return the lines of each file, as `aligned_lines`, if each may be a sentence."""
+    texts = aligned_lines(paths)
+    for path, lines in zip(paths, texts, strict=True):
+        for number, line in enumerate(lines, start=1):
+            if 4 * len(line) > LONGEST_SCORED_BYTES < len(line.encode()):
+                raise DataError(
+                    f"a line has over {LONGEST_SCORED_BYTES:,} bytes",
+                    where=f"{path}, line {number}",
+                    fix="score one sentence a line",
+                )
     return texts
 
 
