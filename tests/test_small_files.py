@@ -1,12 +1,22 @@
 """Files that are not what they seem are refused at once, with their name."""
 
+import errno
 import os
+import subprocess
+import sys
 
 import pytest
 
 from unisono.errors import ConfigError, DataError
 from unisono.printable import INSTEAD, printable, printable_json, refuse_control
-from unisono.small_files import LineWriter, json_table, read_line, read_parsed, toml_table
+from unisono.small_files import (
+    LineWriter,
+    json_table,
+    read_line,
+    read_lines,
+    read_parsed,
+    toml_table,
+)
 
 HOSTILE = "\x1b[2J\x1b]0;t\x07\x9b31m\u202e\r\n"
 
@@ -84,3 +94,28 @@ def test_lines_are_appended_to_regular_files_only(kind, tmp_path):
     with pytest.raises(OSError, match="not a file"):
         LineWriter(path)
     assert other.read_text() == "mine\n"
+
+
+FULL = """
+import errno, resource, sys
+from pathlib import Path
+from unisono.small_files import LineWriter
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+lines = LineWriter(Path(sys.argv[1]))
+lines.write(b"a" * 600)
+try:
+    lines.write(b"b" * 600)
+except OSError as error:
+    sys.exit(error.errno)
+"""
+
+
+@pytest.mark.ranks
+def test_a_line_that_finds_no_room_is_an_error_and_the_next_stands_alone(tmp_path):
+    """The kernel takes what still fits and says so only in a number."""
+    path = tmp_path / "rank-0000.jsonl"
+    done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True)
+    assert done.returncode == errno.EFBIG, done.stderr
+    lines = LineWriter(path)
+    lines.write(b"c")
+    assert list(read_lines(path)) == [b"a" * 600 + b"\n", b"b" * 399 + b"\n", b"c\n"]

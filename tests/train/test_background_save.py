@@ -198,3 +198,33 @@ def test_failures_count_in_a_row_and_a_save_begins_the_count_again(tmp_path):
     with pytest.raises(RunError, match="3 saves in a row failed"):
         sync.save(Progress(step=12))
     assert checkpoint.newest(away / "checkpoints") == ("step-0000009", [])
+
+
+def test_a_save_that_fails_leaves_what_was_whole_and_the_pointer_on_it(tmp_path):
+    sync, _ = checkpoints_of(tmp_path, nn.Linear(3, 2))
+    for step in (1, 2, 3):
+        assert isinstance(sync.save(Progress(step=step)), Saved)
+    (tmp_path / checkpoint.name_of(4)).write_text("in the way")
+    assert isinstance(sync.save(Progress(step=4)), Warned)
+    assert checkpoint.pointed(tmp_path, "latest") == checkpoint.name_of(3)
+    for step in (1, 2, 3):
+        checkpoint.verify(tmp_path / checkpoint.name_of(step))
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (lambda run: run.rename(run.with_name("moved")), "the run directory is gone"),
+        (lambda run: (run / "checkpoints").touch(), "ends without its last save"),
+    ],
+    ids=["moved", "in the way"],
+)
+def test_a_run_that_cannot_be_saved_at_its_end_has_not_ended_well(
+    corpus_home, tmp_path, harm, words
+):
+    home = link_corpus(corpus_home, tmp_path)
+    tables = {"train": {"max_steps": 3}, "checkpoint": {"every_steps": 100}}
+    with pytest.raises(RunError, match=words):
+        for event in run_with(Solo(), tiny_settings(home, "run", **tables)):
+            if isinstance(event, StepTaken) and event.step == 2:
+                harm(home / "run")

@@ -4,7 +4,22 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from unisono.errors import RunError
+
 STREAM = "stream"  # what was fetched from where, and the output of detached machines
+
+
+def make_place(place: Path) -> None:
+    """Make a directory in a run directory, which must be there."""
+    try:
+        place.mkdir(exist_ok=True)
+    except FileNotFoundError as error:
+        # Not its parents: a run directory that was moved away must not reappear half empty.
+        raise RunError(
+            "the run directory is gone: somebody has moved or removed it",
+            where=str(place.parent),
+            fix="move it back; then the same command continues from the last checkpoint",
+        ) from error
 
 
 class RunDirectory:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unisono import atomic
-from unisono.records.layout import RunDirectory
+from unisono.records.layout import RunDirectory, make_place
 from unisono.small_files import read_bytes
 
 Losses = NDArray[np.float32]
@@ -43,7 +43,7 @@ class SentenceLosses:
 def write_losses(run: Path, step: int, losses: Sequence[float], tokens: Tokens) -> None:
     """Write the losses of the evaluation after `step`, and the tokens if they are not there."""
     directory = RunDirectory(run)
-    directory.losses.mkdir(exist_ok=True)
+    make_place(directory.losses)
     counts = tokens.astype(np.int32)
     known = _read(directory.loss_tokens, np.int32)
     if known is None or not np.array_equal(known, counts):

@@ -23,7 +23,7 @@ from unisono.corpus.reader import Split
 from unisono.models.output import token_losses
 from unisono.models.transformer import TransformerModel
 from unisono.records.events import Sample, Tested, Validated
-from unisono.records.layout import RunDirectory
+from unisono.records.layout import RunDirectory, make_place
 from unisono.records.sentence_losses import count_repeating, write_losses
 from unisono.score import Bleu, score_bleu
 from unisono.score.metrics import score_chrf
@@ -269,7 +269,7 @@ class Evaluator:
         samples = tuple(Sample(*(_one_line(cell) for cell in row)) for row in rows)
         lines = [f"{s.source}\t{s.reference}\t{s.translation}\n" for s in samples]
         path = RunDirectory(self.run).sample(step)
-        path.parent.mkdir(exist_ok=True)
+        make_place(path.parent)
         atomic.write_text(path, "".join(lines))
         return samples
 
