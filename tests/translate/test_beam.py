@@ -5,24 +5,10 @@ from itertools import product
 import pytest
 import torch
 
-from models.sample import SETTINGS, padded, small_model, words
-from unisono.models.transformer import build_model
+from models.sample import ended, padded, small_model, tiny_model, words
 from unisono.text.tokenizer import BEGIN_ID, END_ID
 from unisono.translate.beam import search
 from unisono.translate.settings import Decoding
-
-
-def tiny_model(vocabulary=6, seed=0):
-    torch.manual_seed(seed)
-    model = build_model(SETTINGS, vocabulary).eval()
-    with torch.no_grad():  # sharper than a fresh model, so that there is something to find
-        model.embeddings["shared"].mul_(2.5)
-    return model
-
-
-def ended(rows):
-    """Return rows of source words with their end."""
-    return torch.cat([rows, torch.full((rows.size(0), 1), END_ID)], dim=1)
 
 
 def scores_of(model, source, rows, length_penalty):

@@ -5,8 +5,7 @@ import random
 import pytest
 import torch
 
-from models.sample import padded, small_model, words
-from translate.test_beam import ended, tiny_model
+from models.sample import ended, padded, small_model, tiny_model, words
 from unisono.text.tokenizer import END_ID
 from unisono.translate.beam import BeamSearch, search
 from unisono.translate.settings import Decoding
