@@ -11,7 +11,7 @@ the others.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -107,10 +107,13 @@ class BeamSearch:
         """
         limits = length_limits(source, self._decoding, prefixes)
         starts: Sequence[Sequence[int]] = prefixes or [()] * len(limits)
+        states = start_decoding(self._models, source)
+        if self._groups:  # one buffer for all: it is large
+            states = replace(states, buffer=self._groups[0].beams.states.buffer)
         beams = _Beams(
             ids=torch.full((len(limits), 1), BEGIN_ID, device=source.device),
             scores=torch.zeros(len(limits), 1, device=source.device),
-            states=start_decoding(self._models, source),
+            states=states,
         )
         sentences = [_Sentence(*one) for one in zip(keys, limits, starts, strict=True)]
         self._groups.append(_Group(sentences, beams))
