@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from unisono.cli.launching.bring_screen import BringScreen
+from unisono.diagnose.wording import count
 from unisono.errors import ConfigError, UnisonoError
 from unisono.exit_codes import DONE, FAILED
 from unisono.launch.bring.bring import BringRequest, bring
@@ -81,7 +82,7 @@ def bring_run(
     """Bring to all hosts what the training needs."""
     request = _request(_targets(ssh, hosts, directory, python), training, options)
     screen = BringScreen([host.name for host in hosts])
-    screen.say(f"bringing what the run needs to {len(hosts)} machines")
+    screen.say(f"bringing what the run needs to {count(len(hosts), 'machine')}")
     with screen:
         result = bring(request, screen)
     for host, missing, built in zip(hosts, result.missing, result.built, strict=True):

@@ -21,6 +21,7 @@ from unisono.cli.launching.streaming import (
     talk,
 )
 from unisono.cli.pages.progress import show_output
+from unisono.diagnose.wording import count
 from unisono.errors import ConfigError, RunError
 from unisono.exit_codes import PREEMPTED
 from unisono.launch.fan_out import FanOut
@@ -202,7 +203,8 @@ def _check_ready(ssh: Ssh, request: PreflightRequest) -> PreflightResult:
         with printing:
             talk(f"{report.host.name:{width}} | {describe(report)}")
 
-    talk(f"checking whether {len(request.hosts)} machines are ready")
+    hosts = len(request.hosts)
+    talk(f"checking whether {count(hosts, 'machine')} {'are' if hosts > 1 else 'is'} ready")
     result = run_preflight(ssh, request, notify)
     if not result.problems:
         talk(f"all are ready; the rendezvous is at {result.addresses[0]}:{request.port}")

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -82,9 +82,10 @@ def bring(request: BringRequest, watcher: BringWatcher) -> BringResult:
             _tell_of_others(request, states, watcher)
             plan = BringPlan(request, environment_for(request, states))
             state_of = {one.host: state for one, state in zip(machines, states, strict=True)}
+            installed = _packages_to_install(plan, state_of)
 
             def check_room(machine: BringMachine) -> None:
-                _check_room(machine, plan, state_of[machine.host])
+                _check_room(machine, plan, installed[machine.host])
 
             def finish(machine: BringMachine) -> tuple[Place, int, bool]:
                 machine.deliver(plan.trees, routes)
@@ -127,13 +128,19 @@ class BringPlan:
         machine.find_unused(run, whole_python, needed, remove=remove)
 
 
-def _check_room(machine: BringMachine, plan: BringPlan, state: MachineState) -> None:
+def _packages_to_install(plan: BringPlan, states: Mapping[str, MachineState]) -> dict[str, int]:
+    """Return by machine the bytes of the packages that it has yet to install."""
+    lacks = {host: plan.environment.name not in one.trees for host, one in states.items()}
+    size = plan.environment.installed_bytes if any(lacks.values()) else 0
+    return {host: size if lack else 0 for host, lack in lacks.items()}
+
+
+def _check_room(machine: BringMachine, plan: BringPlan, installed: int) -> None:
     def make_room() -> None:
         if plan.request.remove_unused:
             plan.find_unused(machine, remove=True)
 
-    is_new = plan.environment.name not in state.trees
-    machine.check_room(plan.trees, plan.environment.installed_bytes if is_new else 0, make_room)
+    machine.check_room(plan.trees, installed, make_room)
 
 
 def _check_clock(machine: BringMachine, first: BringMachine) -> None:
