@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -17,6 +18,7 @@ from unisono.bundle.format import (
     verify_bundle,
 )
 from unisono.errors import ConfigError, DataError
+from unisono.models.cpu_bf16 import multiplies_in_bf16
 from unisono.models.settings import parameter_count
 from unisono.models.transformer import TransformerModel, load_model, weight_shapes
 from unisono.text.load import load_tokenizers
@@ -52,18 +54,28 @@ def ensemble(
     bundles: Sequence[Bundle],
     device: torch.device | str = "cpu",
     decoding: Decoding | None = None,
+    precision: Literal["auto", "fp32", "bf16"] = "fp32",
 ) -> Translator:
     """Return a translator that combines all models, by default with the first one's settings.
 
     Bundles that do not go together raise an error before any weights are read. The longest
-    line is that of the model trained for the shortest lines.
+    line is that of the model trained for the shortest lines. The models multiply in bf16 if
+    `precision` says so, or with "auto" if that pays for each of them.
     """
     first = bundles[0]
     for other in bundles[1:]:
         _check_together(first, other)
     about = first.description
+    sizes = [
+        (bundle.description.model.width, bundle.description.model.inner) for bundle in bundles
+    ]
+    in_half = all(multiplies_in_bf16(precision, str(device), *size) for size in sizes)
+    models = [bundle.model(device) for bundle in bundles]
+    if in_half:
+        for model in models:
+            model.pack()
     return Translator(
-        [bundle.model(device) for bundle in bundles],
+        models,
         first.tokenizers,
         decoding or about.decoding,
         normalisation=Normalisation(about.plain_quotes, about.lowercase),

@@ -19,6 +19,7 @@ from unisono.models.dropout import Dropout, draws_here
 from unisono.models.dropped_attention import dropped_attention
 from unisono.models.positions import rotated
 from unisono.models.settings import TransformerSettings
+from unisono.models.step_attention import attends_here, step_attention
 
 KeysAndValues = tuple[Tensor, Tensor]
 
@@ -28,28 +29,35 @@ class EncodedSource:
     """The output of the encoder."""
 
     states: Tensor  # (B, S, D)
-    mask: Tensor | None  # (B, 1, 1, S), added to the scores; None without padding
+    # (B, 1, 1, S or more), added to the scores of keys padded to as many; None without padding
+    mask: Tensor | None
 
 
 @dataclass(frozen=True, eq=False)
 class LayerCache:
-    """Keys and values of one decoder layer, for the source and for the target so far."""
+    """Keys and values of one decoder layer, for the source and for the target so far.
+
+    Rows that were selected are copied when the next token comes: once for both.
+    """
 
     source: KeysAndValues  # 2 x (B, H, S, K)
     target: KeysAndValues | None = None  # 2 x (R, H, T, K); None before the first token
+    rows: Tensor | None = None  # (R,), those of `target` that count, in order; None: all
 
     def select(self, rows: Tensor, sentences: Tensor | None) -> Self:
         """Return the cache of these target rows and of these sentences (None: all)."""
         source = self.source if sentences is None else _select(self.source, sentences)
-        target = None if self.target is None else _select(self.target, rows)
-        return replace(self, source=source, target=target)
+        if self.target is None:
+            return replace(self, source=source)
+        rows = rows if self.rows is None else self.rows.index_select(0, rows)
+        return replace(self, source=source, rows=rows)
 
     def longer_target(self, new: KeysAndValues) -> KeysAndValues:
         """Return keys and values of the target with `new` ones, 2 x (R, H, T, K), behind."""
         if self.target is None:
             return new
         keys, values = self.target
-        return torch.cat([keys, new[0]], dim=2), torch.cat([values, new[1]], dim=2)
+        return _longer(keys, self.rows, new[0]), _longer(values, self.rows, new[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +97,25 @@ def _select(pair: KeysAndValues, rows: Tensor) -> KeysAndValues:
     return pair[0].index_select(0, rows), pair[1].index_select(0, rows)
 
 
+def _longer(past: Tensor, rows: Tensor | None, new: Tensor) -> Tensor:
+    if rows is None:
+        return torch.cat([past, new], dim=2)
+    if torch.is_grad_enabled():
+        return torch.cat([past.index_select(0, rows), new], dim=2)
+    count, heads, length, width = past.shape
+    longer = past.new_empty(rows.size(0), heads, length + new.size(2), width)
+    torch.index_select(past, 0, rows, out=longer[:, :, :length])
+    longer[:, :, length:] = new
+    return longer
+
+
 class Attention(nn.Module):
-    """What self- and cross-attention share: the attention and its output projection."""
+    """What self- and cross-attention share: the attention and its output projection.
+
+    An encoder's does not `step`: which kernel it takes must not depend on a batch's length.
+    """
+
+    steps: bool = True
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
@@ -128,7 +153,10 @@ class Attention(nn.Module):
         rate = self.dropout.rate if self.training else 0.0
         halves = halves_for(query)
         if halves is None and not (rate and query.device.type == "cpu"):
-            context = F.scaled_dot_product_attention(query, *memory, mask, rate, causal)
+            if self.steps and attends_here(query) and not causal:
+                context = step_attention(query, memory, mask)
+            else:
+                context = F.scaled_dot_product_attention(query, *memory, mask, rate, causal)
             return context.transpose(1, 2)
         if causal:
             mask = causal_mask(query, past=0)
@@ -192,6 +220,8 @@ class CrossAttention(Attention):
     def keys_and_values(self, states: Tensor) -> KeysAndValues:
         """Return the keys and values of the source `states` (B, S, D)."""
         key, value = self._split(self.key_value(states), 2)
+        if attends_here(states[:, :1, None]):  # each step would copy them
+            return key.contiguous(), value.contiguous()
         return key, value
 
     def forward(self, x: Tensor, source: KeysAndValues, mask: Tensor | None) -> Tensor:
@@ -213,6 +243,12 @@ def linear(inputs: int, outputs: int, parts: int = 1) -> CpuLinear:
         nn.init.xavier_uniform_(part)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def padded_to(mask: Tensor | None, x: Tensor, dim: int) -> Tensor:
+    """Return `x` with as many positions in dimension `dim` as `mask` (B, 1, 1, S) has."""
+    missing = 0 if mask is None else mask.size(3) - x.size(dim)
+    return F.pad(x, (0, 0) * (x.dim() - 1 - dim) + (0, missing)) if missing else x
 
 
 def causal_mask(query: Tensor, past: int) -> Tensor:

@@ -8,9 +8,12 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
+
+from unisono.errors import ConfigError
 
 # Casts, and what stays fp32, take part of what faster products gain.
 LEAST_GAIN = 1.4
@@ -18,6 +21,25 @@ LEAST_GAIN = 1.4
 LEAST_WIDTH = 128
 ROWS, ROUNDS, SECONDS = 1024, 5, 0.3
 INSTRUCTIONS = {"avx512_bf16", "amx_bf16", "bf16"}  # as Linux calls them on x86 and on Arm
+
+
+def multiplies_in_bf16(
+    precision: Literal["auto", "fp32", "bf16"], device: str, width: int, inner: int
+) -> bool:
+    """Return whether a model of these sizes translates in bf16 on `device`.
+
+    Only a CPU with instructions for it does, "auto" only if a measured product gains enough.
+    """
+    if precision != "bf16":
+        return precision == "auto" and device == "cpu" and bf16_pays(width, inner)
+    if device == "cpu" and has_bf16():
+        return True
+    raise ConfigError(
+        "bf16 is for processors that have instructions for it"
+        + (", and this one has none" if device == "cpu" else ", not for GPUs"),
+        where="--precision",
+        fix="leave it out: auto takes what is fastest here",
+    )
 
 
 @cache

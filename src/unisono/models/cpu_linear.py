@@ -20,15 +20,29 @@ from torch.nn import functional as F
 
 from unisono.models.half_products import half_linear
 from unisono.models.half_weights import HalfWeights, half_weights
+from unisono.models.packed_products import PackedWeight
 
 
 class CpuLinear(nn.Linear):
     """A linear layer with a bias; `parts` layers share its matrix, one below the other."""
 
     parts: int = 1
+    _packed: PackedWeight | None = None
+
+    def pack(self) -> None:
+        """Multiply in bf16 from now on, in inference mode; the weights must not change."""
+        self._packed = PackedWeight(self.weight, self.bias)
+
+    @property
+    def packed(self) -> PackedWeight | None:
+        """Return the weight to multiply with in bf16, or None."""
+        return self._packed if torch.is_inference_mode_enabled() else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `x` (..., inputs) as (..., outputs)."""
+        packed = self.packed
+        if packed is not None:
+            return packed(x)
         halves = halves_for(x)
         if halves is not None:
             return half_linear(x, self.weight, self.bias, halves)

@@ -16,6 +16,7 @@ from unisono.models.attention import (
     LayerCache,
     SelfAttention,
     linear,
+    padded_to,
 )
 from unisono.models.cpu_linear import CpuLinear, halves_for
 from unisono.models.dropout import Dropout, ReluDropout
@@ -64,9 +65,14 @@ class FeedForward(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
         """Return `x` (..., D) after both layers; in bf16 with ReLU they are one step."""
         halves, dropout = halves_for(x), self[2]
-        if halves is None or not isinstance(dropout, ReluDropout):
-            return cast("Tensor", super().forward(x))
         inner = cast("CpuLinear", self[0])
+        packed, packed_output = inner.packed, self.output.packed
+        if not isinstance(dropout, ReluDropout):
+            return cast("Tensor", super().forward(x))
+        if packed is not None and packed_output is not None:
+            return packed_output.after(packed.rows(x, "relu"), x.shape[:-1])
+        if halves is None:
+            return cast("Tensor", super().forward(x))
         layers = inner.weight, inner.bias, self.output.weight, self.output.bias
         return half_feed_forward(x, layers, dropout.dropped, halves)
 
@@ -82,6 +88,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
         self.attention, self.feed_forward = SelfAttention(settings), FeedForward(settings)
+        self.attention.steps = False
         self.around_attention, self.around_feed_forward = Residual(settings), Residual(settings)
 
     @property
@@ -93,7 +100,9 @@ class EncoderLayer(nn.Module):
         """Return the output of the layer for `x` (B, S, D)."""
 
         def attend(y: Tensor) -> Tensor:
-            return self.attention.attend(*self.attention.split(y, rotation), mask)
+            query, (keys, values) = self.attention.split(y, rotation)
+            memory = padded_to(mask, keys, 2), padded_to(mask, values, 2)
+            return self.attention.attend(query, memory, mask)
 
         x = self.around_attention(x, attend)
         return cast("Tensor", self.around_feed_forward(x, self.feed_forward))

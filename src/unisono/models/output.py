@@ -24,6 +24,7 @@ from torch.nn import functional as F
 
 from unisono.models.cpu_linear import halves_for, multiply
 from unisono.models.half_loss import counted_loss_and_gradient, half_loss_sum, scaled
+from unisono.models.packed_products import PackedWeight
 from unisono.text.tokenizer import PADDING_ID
 
 CHUNK_LOGITS = 4_000_000  # 16 MB
@@ -34,12 +35,14 @@ GPU_CHUNK_LOGITS = 2**25  # 64 MB in half precision: fewer, larger kernels
 class Output:
     """The output matrix, and perhaps a bias. Rows beyond the vocabulary only round its size up.
 
-    With a bias, which only models of other programs have, the loss takes torch's way.
+    With a bias, which only models of other programs have, the loss takes torch's way. A model
+    that multiplies in bf16 has the matrix `packed`, too.
     """
 
     matrix: Tensor  # (V or more, D)
     vocabulary: int
     bias: Tensor | None = None  # (V,)
+    packed: PackedWeight | None = None
 
     def logits(self, states: Tensor) -> Tensor:
         """Return the logits (..., V) of `states` (..., D)."""

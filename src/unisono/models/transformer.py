@@ -23,14 +23,17 @@ from unisono.models.attention import (
     JointCache,
     LayerCache,
     masked_score,
+    padded_to,
 )
-from unisono.models.cpu_linear import as_factor
+from unisono.models.cpu_linear import CpuLinear, as_factor
 from unisono.models.dropout import Dropout, WordDropout
 from unisono.models.joint_decoding import decode_jointly
 from unisono.models.layers import DecoderLayer, EncoderLayer, scale_residual_branches
 from unisono.models.output import Output
+from unisono.models.packed_products import PackedWeight
 from unisono.models.positions import Positions
 from unisono.models.settings import TransformerSettings, check_choices, embedding_rows
+from unisono.models.step_attention import LANES, pads_here
 from unisono.text.tokenizer import PADDING_ID
 
 
@@ -49,6 +52,7 @@ class TransformerModel(nn.Module):
         super().__init__()
         self.settings = settings
         self.vocabulary, self.source_vocabulary = vocabulary, source_vocabulary
+        self._packed_output: PackedWeight | None = None
         rows = embedding_rows(settings, vocabulary, source_vocabulary)
         self.embeddings = nn.ParameterDict({n: self._new_matrix(rows[n]) for n in rows})
         self.positions = Positions(settings)
@@ -75,7 +79,20 @@ class TransformerModel(nn.Module):
     @property
     def output(self) -> Output:
         """Return the output layer, from states to logits."""
-        return Output(self._matrix("output"), self.vocabulary, self.output_bias)
+        return Output(
+            self._matrix("output"), self.vocabulary, self.output_bias, self._packed_output
+        )
+
+    def pack(self) -> None:
+        """Multiply in bf16 from now on, in inference mode on a CPU; weights must not change."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # a process that is forked later must not have had several
+        for layer in self.modules():
+            if isinstance(layer, CpuLinear):
+                layer.pack()
+        matrix = self._matrix("output")[: self.vocabulary]
+        self._packed_output = PackedWeight(matrix, self.output_bias)
+        torch.set_num_threads(threads)
 
     @property
     def embedding_weights(self) -> list[nn.Parameter]:
@@ -107,7 +124,7 @@ class TransformerModel(nn.Module):
     def start(self, memory: EncodedSource) -> DecoderCache:
         """Return the cache of targets without a token yet."""
         layers = (cast("DecoderLayer", layer).cross_attention for layer in self.decoder)
-        states = as_factor(memory.states)
+        states = padded_to(memory.mask, as_factor(memory.states), 1)
         caches = tuple(LayerCache(layer.keys_and_values(states)) for layer in layers)
         return DecoderCache(caches, memory.mask)
 
@@ -227,6 +244,8 @@ def _mask(source: Tensor, dtype: torch.dtype) -> Tensor | None:
     device, so there we do not check.
     """
     padding = source == PADDING_ID
+    if pads_here(source):
+        padding = F.pad(padding, (0, -source.size(1) % LANES), value=True)
     if source.device.type == "cpu" and not bool(padding.any()):
         return None
     mask = torch.zeros(padding.shape, dtype=dtype, device=source.device)

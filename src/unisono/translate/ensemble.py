@@ -21,6 +21,7 @@ from unisono.models.transformer import TransformerModel
 from unisono.text.tokenizer import BEGIN_ID, END_ID, PADDING_ID
 
 GROUP = 64
+SPARE = 3  # candidates beyond those that are wanted: logits in bf16 may put one too low
 
 
 def best_per_row(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -74,10 +75,16 @@ class DecoderStates:
 
         Where `forced` (R,) is not negative, that id alone may follow.
         """
-        parts, states = self.decode(ids)
-        if forced is not None:
-            parts = map(_only, parts, forced.split(self.buffer.size(1)))
-        best = [_best(logs, count) for logs in parts]
+        both, states = self._states_after(ids)
+        rows, [output, *others] = self.buffer.size(1), [model.output for model in self.models]
+        if output.packed is not None and not others and forced is None:
+            parts = both[0].split(rows)
+            best = [best_by_half_logits(output, part, self.buffer[0], count) for part in parts]
+        else:
+            logs = self._logs(both)
+            if forced is not None:
+                logs = map(_only, logs, forced.split(rows))
+            best = [_best(part, count) for part in logs]
         return NextIds(*(torch.cat(part) for part in zip(*best, strict=True))), states
 
     def decode(self, ids: Tensor) -> tuple[Iterator[Tensor], Self]:
@@ -85,15 +92,21 @@ class DecoderStates:
 
         The former come for some rows (some, V) at a time, always in the same memory.
         """
+        both, states = self._states_after(ids)
+        return self._logs(both), states
+
+    def _states_after(self, ids: Tensor) -> tuple[list[Tensor], Self]:
+        """Return each model's states (R, D) after the next ids (R,), and the new caches."""
         both = [
             _read(model, ids[:, None], cache)
             for model, cache in zip(self.models, self.caches, strict=True)
         ]
+        return [x[:, 0] for x, _ in both], replace(self, caches=tuple(c for _, c in both))
+
+    def _logs(self, states: list[Tensor]) -> Iterator[Tensor]:
         outputs = [model.output for model in self.models]
-        rows = self.buffer.size(1)
-        split = zip(*(states[:, 0].split(rows) for states, _ in both), strict=True)
-        logs = (_mean_logs(outputs, states, self.buffer) for states in split)
-        return logs, replace(self, caches=tuple(cache for _, cache in both))
+        split = zip(*(x.split(self.buffer.size(1)) for x in states), strict=True)
+        return (_mean_logs(outputs, part, self.buffer) for part in split)
 
     def select(self, rows: Tensor, sentences: Tensor | None) -> Self:
         """Keep these rows, as `DecoderCache.select` does."""
@@ -159,6 +172,36 @@ def _mean_logs(outputs: list[Output], states: tuple[Tensor, ...], buffer: Tensor
             out += output.bias
         torch.log_softmax(out, 1, out=out)
     return logs[0] if len(outputs) == 1 else logs.logsumexp(0) - math.log(len(outputs))
+
+
+def best_by_half_logits(
+    output: Output, states: Tensor, buffer: Tensor, count: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the best ids of each row, their log-probabilities and that of the end.
+
+    Logits from bf16 choose who may be among the best, and sum up the others; for those few, and
+    for the end, logits are computed again in fp32.
+    """
+    rows = states.size(0)
+    assert output.packed is not None
+    half = output.packed.rows(states)[:rows]
+    logs = buffer[:rows].copy_(half)
+    torch.log_softmax(logs, 1, out=logs)
+    end = logs[:, END_ID].clone()
+    for never in (PADDING_ID, BEGIN_ID, END_ID):
+        logs[:, never] = -torch.inf
+    few = min(count + SPARE, logs.size(1) - 3)
+    rough, ids = best_per_row(logs, few)
+    ids = torch.cat([ids, torch.full((rows, 1), END_ID)], dim=1)  # (R, C)
+    rough = torch.cat([rough, end[:, None]], dim=1)
+    matrix = output.matrix.index_select(0, ids.flatten()).view(rows, few + 1, -1)
+    exact = (matrix * states[:, None]).sum(2)
+    if output.bias is not None:
+        exact += output.bias[ids]
+    better = rough + (exact - half.gather(1, ids).float())
+    better -= torch.log1p((better.exp() - rough.exp()).sum(1, keepdim=True))
+    best, places = better[:, :-1].topk(min(count, few))
+    return ids.gather(1, places), best, better[:, -1]
 
 
 def _only(logs: Tensor, forced: Tensor) -> Tensor:
