@@ -64,6 +64,15 @@ def test_what_is_unknown_or_torn_is_passed_over():
     assert found == [step(1)] * 2
 
 
+@pytest.mark.parametrize("size", [-1, 0, 2**40])
+def test_a_start_with_an_impossible_number_of_processes_is_passed_over(size):
+    fields = {"time": 0.0, "step": 0, "rank": 0, "local_rank": 0, "host": "here", "pid": 1}
+    fields |= {"device": "cpu", "threads": 1, "strategy": "solo", "parameters": 5}
+    start = Started(size=1, updates_per_epoch=8, **fields)
+    damaged = to_line(start).replace(b'"size":1,', b'"size":%d,' % size)
+    assert list(from_lines([to_line(start), damaged])) == [start]
+
+
 def test_a_loss_that_is_not_finite_stays_so():
     line = to_line(step(1, loss=math.nan))
     assert json.loads(line)["loss"] is None
