@@ -17,7 +17,6 @@ from unisono.small_files import PARSER_ERRORS, reason
 
 # A value that no run can reach is damage: readers skip the whole event.
 Whole = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
-Processes = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 # A loss may be as large as a float32.
 Number = Annotated[float, msgspec.Meta(ge=-1e40, le=1e40)]
 Seconds = Annotated[float, msgspec.Meta(ge=-1e11, le=1e11)]
@@ -57,7 +56,7 @@ class Started(Event, frozen=True, kw_only=True, tag="started"):
 
     step: Whole
     rank: Whole
-    size: Processes
+    size: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
     local_rank: Whole
     host: str
     pid: Whole
