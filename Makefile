@@ -23,7 +23,7 @@ demo: setup ## train, score, translate and explain a model on the built-in corpu
 	$(BIN)/unisono demo
 
 test: setup check ## lint, types and all tests but the long ones
-	$(BIN)/python -m pytest -rs -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not container"
+	$(BIN)/python -m pytest -rs -n 4 --dist loadfile --no-loadscope-reorder -m "not long and not container"
 
 long: setup ## tests of minutes each: the self-test, the wheel, blank machines
 	$(BIN)/python -m pytest -rs -n 2 --dist load -m long

@@ -78,6 +78,7 @@ def test_killed_in_a_step_and_in_a_checkpoint_it_goes_on_with_the_same_updates(
     assert read_status(RunDirectory(tmp_path / "run")).state == "done"
 
 
+@pytest.mark.long(minutes=1)
 def test_a_link_may_be_down_for_five_seconds_but_a_stopped_process_is_named(
     corpus_home, tmp_path
 ):
@@ -112,6 +113,7 @@ def test_a_link_may_be_down_for_five_seconds_but_a_stopped_process_is_named(
     assert "Thread" in (tmp_path / "run" / "stacks" / "rank-0000.txt").read_text()
 
 
+@pytest.mark.long(minutes=1)
 def test_an_agent_killed_and_a_link_cut_for_good_the_rest_goes_on_and_takes_it_back(
     corpus_home, tmp_path
 ):

@@ -129,6 +129,7 @@ def test_another_config_or_corpus_on_one_machine_is_seen(machines, corpus_home, 
         assert "error: not ready: node1; " in shown
 
 
+@pytest.mark.long(minutes=1)
 def test_what_is_missing_on_a_machine_is_named(machines):
     for words, says in (
         (["--python", "/no/python"], "there is no Python at /no/python"),
@@ -206,6 +207,7 @@ def test_the_exit_code_is_that_of_the_run(machines):
     assert "error: this run was started with model.width = 16, now it is 32" in done.stderr
 
 
+@pytest.mark.long(minutes=1)
 def test_check_measures_the_machines_and_its_result_is_bare(machines):
     words = command(machines, "--hosts", "node0,node1", "--json", "--seconds", 1)
     words[words.index("launch")] = "check"

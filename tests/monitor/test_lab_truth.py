@@ -50,6 +50,7 @@ def findings(view):
     return {finding.id: finding for finding in diagnose(view, time.time()).findings}
 
 
+@pytest.mark.long(minutes=1)
 def test_a_slow_direction_and_the_interface_are_named_with_their_rates(corpus_home, tmp_path):
     plan = LabPlan(nodes=2, link="400mbit", link_from={1: "8mbit"})
     view = train(corpus_home, tmp_path, plan, steps=10, layers=1)

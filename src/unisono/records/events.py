@@ -1,8 +1,7 @@
-"""Events: one JSON object a line, one file a process.
+"""Events: one JSON object a line, one file a process. `time` is Unix time, losses are nats.
 
 An event is a frozen struct. Readers skip kinds and fields they do not know, and a writer never
-changes the meaning of an existing one, so old readers can follow new runs and new readers old
-ones. Seconds are seconds; `time` is Unix time; losses are nats per target token.
+changes the meaning of an existing one, so old and new readers can follow every run.
 """
 
 import math
