@@ -1,7 +1,8 @@
-"""Events: one JSON object a line, one file a process. `time` is Unix time, losses are nats.
+"""Events: one JSON object a line, one file a process.
 
 An event is a frozen struct. Readers skip kinds and fields they do not know, and a writer never
-changes the meaning of an existing one, so old and new readers can follow every run.
+changes the meaning of an existing one, so old readers can follow new runs and new readers old
+ones. Seconds are seconds; `time` is Unix time; losses are nats per target token.
 """
 
 import math
