@@ -1,6 +1,7 @@
 """How fast is `unisono serve` beside `unisono translate`, how soon ready, how large?
 
     python benchmarks/serving.py --model RUN --text FILE [--rounds 3] [--requests 2000]
+        [--precision bf16]
 
 In turns: `translate` over the text without its start-up, then 32 clients that ask a server for
 the same lines, one line a request, and again with 20 lines a request. Then one client alone,
@@ -35,12 +36,16 @@ def main() -> None:
     parser.add_argument("--text", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--precision", default="fp32", help="of the server's products")
     given = parser.parse_args()
     lines = given.text.read_text("utf-8").splitlines()
     print(f"{machine()}; load {os.getloadavg()[0]:.1f}")
     began = time.perf_counter()
     server = subprocess.Popen(
-        [sys.executable, "-m", "unisono", "serve", given.model, "--port", "0"],
+        [
+            *(sys.executable, "-m", "unisono", "serve", given.model, "--port", "0"),
+            f"--precision={given.precision}",
+        ],
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -12,7 +12,8 @@ import pytest
 from export.test_export import exported
 from serve.running import RunningServer
 from support.random_bundles import made_bundle
-from unisono.bundle.reader import open_bundle
+from unisono.bundle.reader import ensemble, open_bundle
+from unisono.models.cpu_bf16 import has_bf16
 
 pytestmark = pytest.mark.ranks
 
@@ -117,6 +118,28 @@ def test_exports_are_served_by_their_engine(tmp_path, bundle, english_to_german)
         lines = ["to be", "or not to be"]
         assert server.translate(lines) == english_to_german(lines)
         assert server.stop() == 0
+
+
+def test_the_precision_reaches_the_workers_or_is_refused(tmp_path, bundle):
+    if not has_bf16():
+        with RunningServer(bundle.path, "--precision", "bf16", wait=False) as server:
+            assert "this one has none" in server.wait_for("error")
+            assert server.process.wait() == 2
+        return
+    lines = [f"to be {a} or {b}" for a in range(8) for b in range(8)]
+    halves = ensemble([bundle], precision="bf16").translate(lines)
+    assert halves != bundle.translator().translate(lines)  # nearly the same
+    with RunningServer(bundle.path, "--precision", "bf16") as server:
+        assert server.translate(lines) == halves
+
+
+def test_an_export_has_the_precision_that_it_was_made_with(tmp_path, bundle):
+    pytest.importorskip("ctranslate2")
+    exported(bundle, tmp_path / "export")
+    words = (tmp_path / "export", "--engine", "ctranslate2", "--precision", "auto")
+    with RunningServer(*words, wait=False) as server:
+        assert "when it was made" in server.wait_for("error")
+        assert server.process.wait() == 2
 
 
 def test_a_replaced_export_is_taken_and_a_damaged_one_is_not(tmp_path, bundle):

@@ -10,14 +10,13 @@ from unisono.serve.app import TranslationApp
 from unisono.serve.http_server import new_server
 from unisono.serve.metrics import ServeMetrics
 from unisono.serve.service import TranslationService
-from unisono.serve.settings import ServeLimits
+from unisono.serve.settings import ServeLimits, ServeWorkers
 
 
 async def run_server(
     bound: socket.socket,
     models: Sequence[Path],
-    engine: str,
-    workers: int,
+    workers: ServeWorkers,
     keys: ApiKeys,
     limits: ServeLimits,
     tell: Callable[[str], None],
@@ -27,7 +26,7 @@ async def run_server(
     `tell` gets the news: that the server is ready, that models were replaced, that it stops.
     """
     metrics = ServeMetrics()
-    service = TranslationService(models, engine, workers, limits, metrics, tell)
+    service = TranslationService(models, workers, limits, metrics, tell)
     await service.start()
     try:
         application = TranslationApp(service, keys, limits, metrics).application()

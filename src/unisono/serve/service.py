@@ -17,7 +17,7 @@ from unisono.serve.messages import RankedText
 from unisono.serve.metrics import ServeMetrics
 from unisono.serve.requests import AUTO, RequestError, TextRequest
 from unisono.serve.served_models import ServedModel, fingerprint, open_models
-from unisono.serve.settings import ServeLimits
+from unisono.serve.settings import ServeLimits, ServeWorkers
 from unisono.serve.translation_pool import TranslationPool
 from unisono.text.document_parts import TranslatedText
 from unisono.text.documents import Document, plan_document
@@ -61,13 +61,12 @@ class TranslationService:
     def __init__(
         self,
         paths: Sequence[Path],
-        engine: str,
-        workers: int,
+        workers: ServeWorkers,
         limits: ServeLimits,
         metrics: ServeMetrics,
         tell: Callable[[str], None],
     ) -> None:
-        self._paths, self._engine, self._workers = paths, engine, workers
+        self._paths, self._workers = paths, workers
         self._limits, self._metrics, self._tell = limits, metrics, tell
         self._watch: asyncio.Task[None] | None = None
         self._warm: asyncio.Task[list[Detection]] | None = None
@@ -149,11 +148,11 @@ class TranslationService:
         )
 
     async def _load(self) -> ModelSet:
-        models = await asyncio.to_thread(open_models, self._paths, self._engine)
+        models = await asyncio.to_thread(open_models, self._paths, self._workers.engine)
         before = tuple(map(fingerprint, models))
         paths = [model.path for model in models]
         observe = self._metrics.batch_sentences.observe
-        pool = await TranslationPool.start(self._engine, paths, self._workers, observe)
+        pool = await TranslationPool.start(self._workers, paths, observe)
         return ModelSet(models, pool, before)
 
     async def _watch_models(self) -> None:

@@ -1,8 +1,18 @@
 """What a server allows. No torch here."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 MOST_ALTERNATIVES = 10
+
+
+@dataclass(frozen=True)
+class ServeWorkers:
+    """Which program translates, in how many processes, and how it multiplies on a CPU."""
+
+    engine: str = "unisono"
+    count: int = 1
+    precision: Literal["auto", "fp32", "bf16"] = "fp32"
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from unisono.serve.messages import (
     encoded,
 )
 from unisono.serve.sentence_queue import BATCH_SENTENCES, SentenceJob, SentenceQueue, Taken
+from unisono.serve.settings import ServeWorkers
 
 PROGRAMS = {
     "unisono": "unisono.serve.worker",
@@ -85,17 +86,21 @@ class TranslationPool:
     @classmethod
     async def start(
         cls,
-        engine: str,
+        workers: ServeWorkers,
         models: Sequence[Path],
-        workers: int,
         observe: Callable[[int], None] = lambda _: None,
     ) -> Self:
         """Start the workers and wait until all of them are ready."""
-        pairs = [socket.socketpair() for _ in range(workers)]
+        pairs = [socket.socketpair() for _ in range(workers.count)]
         theirs = [pair[1].fileno() for pair in pairs]
-        order = {"models": [str(path.resolve()) for path in models], "sockets": theirs}
+        order = {
+            "models": [str(path.resolve()) for path in models],
+            "sockets": theirs,
+            "precision": workers.precision,
+        }
+        program = PROGRAMS[workers.engine]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", PROGRAMS[engine], msgspec.json.encode(order).decode()),
+            *(sys.executable, "-m", program, msgspec.json.encode(order).decode()),
             stdin=asyncio.subprocess.DEVNULL,
             pass_fds=theirs,
             start_new_session=True,  # Ctrl-C is for the server
@@ -109,7 +114,7 @@ class TranslationPool:
         except BaseException:
             await _end(process, links)
             raise
-        return cls(process, links, observe, joins=engine in JOINING)
+        return cls(process, links, observe, joins=workers.engine in JOINING)
 
     @property
     def waiting_sentences(self) -> int:

@@ -13,15 +13,15 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 import torch
 from torch import nn
 
-from unisono.bundle.reader import open_bundle
+from unisono.bundle.reader import ensemble, open_bundle
 from unisono.errors import UnisonoError
 from unisono.parent_process import die_with_launcher, die_with_parent
 from unisono.serve.messages import BatchReader, RankedText, WorkerReply, encoded
@@ -30,10 +30,11 @@ from unisono.translate.translator import Translation, Translator
 
 
 class WorkerOrder(msgspec.Struct, frozen=True):
-    """Which models to load, and the sockets of the workers."""
+    """Which models to load, the sockets of the workers, the number type of products."""
 
     models: list[str]
     sockets: list[int]
+    precision: Literal["auto", "fp32", "bf16"] = "fp32"
 
 
 class LineFlow(Protocol):
@@ -136,9 +137,11 @@ def _with_best(translator: Translator, best: int) -> Translator:
     return replace(translator, decoding=decoding, best=best)
 
 
-def load_bundles(paths: Sequence[str]) -> list[Translator]:
+def load_bundles(
+    paths: Sequence[str], precision: Literal["auto", "fp32", "bf16"]
+) -> list[Translator]:
     """Open each bundle."""
-    translators = [open_bundle(Path(path)).translator() for path in paths]
+    translators = [ensemble([open_bundle(Path(path))], precision=precision) for path in paths]
     for translator in translators:
         for model in translator.models:
             _own_memory(model)
@@ -162,4 +165,5 @@ def _fork(connections: Sequence[socket.socket]) -> socket.socket:
 
 if __name__ == "__main__":
     given = msgspec.json.decode(sys.argv[1], type=WorkerOrder)
-    run_workers(given, load_bundles, LineStream, load_before_fork=True)
+    load = partial(load_bundles, precision=given.precision)
+    run_workers(given, load, LineStream, load_before_fork=True)
